@@ -1,0 +1,92 @@
+//! The agents: one file (or folder) each, and one table of all.
+//!
+//! An agent is described, never run, here: what it is called, which dialects it speaks, what it can do. The command
+//! line's list, detection and the docs' tables all come from [`ALL`].
+
+pub mod bob;
+pub mod claude_code;
+pub mod codex;
+pub mod cursor;
+pub mod gemini;
+pub mod localexec;
+pub mod opencode;
+pub mod pi;
+pub mod text;
+
+use std::fmt;
+
+use crate::dialect::Dialect;
+
+/// Names an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentId(pub &'static str);
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+/// One agent, as data.
+#[derive(Debug, Clone, Copy)]
+pub struct Agent {
+    /// What users type and events carry.
+    pub id: AgentId,
+    /// Other names that users type.
+    pub aliases: &'static [&'static str],
+    /// Its name for people.
+    pub title: &'static str,
+    /// The formats it prints, the most telling first and plain text last.
+    pub dialects: &'static [DialectEntry],
+    /// How it counts tokens itself.
+    pub accounting: Accounting,
+}
+
+/// One format, and how to tell it from others.
+#[derive(Debug, Clone, Copy)]
+pub struct DialectEntry {
+    /// Its name, unique in its agent.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// How sure one line makes us that the stream is of this dialect.
+    pub detect: fn(&str) -> Match,
+    /// A new reader of it.
+    pub reader: fn() -> Box<dyn Dialect>,
+}
+
+/// How sure we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Match {
+    /// Not this one.
+    No,
+    /// It may be, unless another one is sure.
+    Maybe,
+    /// No other dialect prints this.
+    Yes,
+}
+
+impl Match {
+    /// `Yes` or `No`.
+    pub fn yes_if(sure: bool) -> Self {
+        if sure { Self::Yes } else { Self::No }
+    }
+}
+
+/// What an agent's own figures include, so that they can be shown as it shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Accounting {
+    /// Its input figure contains the cached tokens.
+    pub input_includes_cache: bool,
+    /// Its output figure leaves reasoning out.
+    pub output_excludes_reasoning: bool,
+}
+
+/// Every agent. The order is that of the lists that people see.
+pub const ALL: &[Agent] =
+    &[claude_code::AGENT, codex::AGENT, gemini::AGENT, cursor::AGENT, opencode::AGENT, pi::AGENT, bob::AGENT, localexec::AGENT];
+
+/// The agent of that id or alias.
+pub fn find(name: &str) -> Option<&'static Agent> {
+    ALL.iter().find(|agent| agent.id.0 == name || agent.aliases.contains(&name))
+}

@@ -1,0 +1,11 @@
+//! x
+use super::{Accounting, Agent, AgentId, text};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("claude-code"),
+    aliases: &["claude"],
+    title: "Claude Code",
+    dialects: &[text::DIALECT],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+};

@@ -1,0 +1,12 @@
+//! Codex.
+
+use super::{Accounting, Agent, AgentId, text};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("codex"),
+    aliases: &[],
+    title: "Codex",
+    dialects: &[text::DIALECT],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+};

@@ -1,0 +1,12 @@
+//! Cursor.
+
+use super::{Accounting, Agent, AgentId, text};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("cursor"),
+    aliases: &[],
+    title: "Cursor",
+    dialects: &[text::DIALECT],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+};

@@ -1,0 +1,12 @@
+//! Gemini CLI.
+
+use super::{Accounting, Agent, AgentId, text};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("gemini"),
+    aliases: &[],
+    title: "Gemini CLI",
+    dialects: &[text::DIALECT],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+};

@@ -1,0 +1,42 @@
+//! Plain text: what every agent prints when it is not asked for anything better. The answer is all of it, trimmed.
+
+use std::borrow::Cow;
+
+use super::{DialectEntry, Match};
+use crate::dialect::{Dialect, End, Facts, Held, Verdict};
+use crate::event::{EventKind, Outcome};
+use crate::line::Line;
+
+/// Plain text, the last entry of every agent.
+pub const DIALECT: DialectEntry = DialectEntry {
+    name: "text",
+    about: "plain text; all of it is the answer",
+    detect: |_| Match::No,
+    reader: || Box::new(PlainText::default()),
+};
+
+/// Every line is a piece of the answer.
+#[derive(Debug, Default)]
+pub struct PlainText {
+    answer: Held,
+}
+
+impl Dialect for PlainText {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
+        self.answer.push(&delta);
+        facts.push(EventKind::Text { delta, message_id: None });
+    }
+
+    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
+        let text = self.answer.as_str().trim();
+        // What a failing program prints is its complaint, not an answer.
+        let failed = end.exit_code.is_some_and(|code| code != 0) || end.signal.is_some();
+        if !text.is_empty() && !failed {
+            facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
+        }
+        let said_anything = !text.is_empty() || end.exit_code.is_some();
+        let outcome = if said_anything { Outcome::Completed } else { Outcome::Incomplete };
+        Verdict { exit_code_decides: true, ..Verdict::of(outcome) }
+    }
+}

@@ -1,0 +1,357 @@
+//! Facts to events: the laws that every stream obeys, whatever the agent prints.
+//!
+//! 1. Exactly one `started`, first; exactly one `exited`, last; `seq` is dense.
+//! 2. Every `toolEnd` follows a `toolStart` of its id, and no two calls share an id; open calls are closed at the end.
+//! 3. Turns are numbered and closed.
+//! 4. The answer is held until the end, so that there is one.
+//! 5. Nothing is lost: what no rule knows comes through as `unrecognized`.
+
+mod detect;
+mod infer;
+mod outcome;
+mod tools;
+
+use std::borrow::Cow;
+
+use crate::agent::{self, AgentId};
+use crate::dialect::{Dialect, End, Fact, Facts};
+use crate::event::{Event, EventKind, RunId, ToolStatus};
+use crate::line::{Line, Source};
+use crate::time::Timestamp;
+
+use detect::{Choice, Chooser};
+use tools::{Begun, Tools};
+
+pub use detect::{UNKNOWN_AGENT, guess};
+
+/// Standard error and other lines for people are cut to this many characters.
+pub const ACTIVITY_CHARACTERS: usize = 240;
+
+/// What is known of a run before its first line.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// Names the run in every event.
+    pub run_id: RunId,
+    /// The agent, or `None` to find it from the stream.
+    pub agent: Option<&'static agent::Agent>,
+    /// Its version, where it is known.
+    pub agent_version: Option<String>,
+    /// When the run started.
+    pub at: Option<Timestamp>,
+}
+
+impl Start {
+    /// A run of that agent (id or alias) with the run id `run`; `None` when there is no such agent.
+    pub fn named(agent: &str) -> Option<Self> {
+        agent::find(agent).map(|agent| Self { agent: Some(agent), ..Self::auto() })
+    }
+
+    /// A run whose agent the stream tells.
+    pub fn auto() -> Self {
+        Self { run_id: RunId::from("run"), agent: None, agent_version: None, at: None }
+    }
+}
+
+/// Turns the lines of one run into its events.
+pub struct Decoder {
+    run_id: RunId,
+    seq: u64,
+    agent_version: Option<String>,
+    started_at: Option<Timestamp>,
+    reader: Reader,
+    spare: Facts<'static>,
+    tools: Tools,
+    turn: u32,
+    turn_open: bool,
+    session: Option<EventKind<'static>>,
+    answer: Option<Fact<'static>>,
+    answer_line: Option<u64>,
+}
+
+enum Reader {
+    /// The dialect is not known yet; lines wait.
+    Choosing(Chooser),
+    Reading(Box<dyn Dialect>),
+}
+
+/// Where a fact comes from: line number and time of reading.
+#[derive(Clone, Copy)]
+struct Origin {
+    line: Option<u64>,
+    at: Option<Timestamp>,
+}
+
+impl Decoder {
+    /// A decoder for one run.
+    pub fn new(start: Start) -> Self {
+        Self {
+            run_id: start.run_id,
+            seq: 0,
+            agent_version: start.agent_version,
+            started_at: start.at,
+            reader: Reader::Choosing(Chooser::new(start.agent)),
+            spare: Facts::default(),
+            tools: Tools::default(),
+            turn: 0,
+            turn_open: false,
+            session: None,
+            answer: None,
+            answer_line: None,
+        }
+    }
+
+    /// Reads the next line and appends its events. [`Event::recycle`] lets the list be used for the next line.
+    pub fn line<'a>(&mut self, line: &Line<'a>, events: &mut Vec<Event<'a>>) {
+        match &mut self.reader {
+            Reader::Reading(_) => self.read(line, events),
+            Reader::Choosing(chooser) => {
+                if let Some(choice) = chooser.line(line) {
+                    self.choose(choice, events);
+                }
+            }
+        }
+    }
+
+    /// Ends the run and appends its last events.
+    pub fn end(&mut self, end: &End, events: &mut Vec<Event<'static>>) {
+        if let Reader::Choosing(chooser) = &mut self.reader {
+            let choice = chooser.end();
+            self.choose(choice, events);
+        }
+        let Reader::Reading(dialect) = &mut self.reader else { return };
+        let mut facts = Facts::default();
+        let verdict = dialect.end(end, &mut facts);
+        let origin = Origin { line: None, at: end.at };
+        for fact in facts.drain() {
+            self.accept(fact, origin, events);
+        }
+        for tool in self.tools.close_all() {
+            let kind = EventKind::ToolEnd {
+                tool_call_id: Cow::Owned(tool.public_id),
+                ok: false,
+                output: None,
+                status: ToolStatus::Unfinished,
+                exit_code: None,
+                duration_ms: None,
+            };
+            let parent = tool.parent.map(Cow::Owned);
+            self.push(Fact { at: None, parent, kind }, origin, events);
+        }
+        self.close_turn(None, origin, events);
+        if let Some(answer) = self.answer.take() {
+            self.push(answer, Origin { line: self.answer_line, ..origin }, events);
+        }
+        let kind = outcome::exited(verdict, end);
+        self.push(Fact { at: None, parent: None, kind }, origin, events);
+    }
+
+    fn choose(&mut self, choice: Choice, events: &mut Vec<Event<'_>>) {
+        let Choice { agent, dialect, held } = choice;
+        self.reader = Reader::Reading(dialect);
+        self.started(agent, events);
+        for line in held {
+            let mut own = Vec::new();
+            self.read(&line, &mut own);
+            for event in own {
+                events.push(event.into_owned());
+            }
+        }
+    }
+
+    fn started(&mut self, agent: AgentId, events: &mut Vec<Event<'_>>) {
+        let agent_version = self.agent_version.take().map(Cow::Owned);
+        let kind = EventKind::Started { agent: Cow::Borrowed(agent.0), agent_version };
+        let origin = Origin { line: None, at: self.started_at };
+        self.push(Fact { at: None, parent: None, kind }, origin, events);
+    }
+
+    fn read<'a>(&mut self, line: &Line<'a>, events: &mut Vec<Event<'a>>) {
+        let mut facts = std::mem::take(&mut self.spare).recycle();
+        let origin = Origin { line: Some(line.number), at: line.at };
+        match (&mut self.reader, line.source) {
+            (Reader::Reading(dialect), Source::Stdout) => dialect.line(line, &mut facts),
+            // Line numbers are those of standard output, so lines for people have none.
+            (_, Source::Stderr) => facts.push(EventKind::Activity { message: line.text.clone() }),
+            (Reader::Choosing(_), Source::Stdout) => {}
+        }
+        let origin = if line.source == Source::Stderr { Origin { line: None, ..origin } } else { origin };
+        for fact in facts.drain() {
+            self.accept(fact, origin, events);
+        }
+        self.spare = facts.recycle();
+    }
+
+    /// Keeps the laws: most facts pass as they are, some are mended, held or paired first.
+    fn accept<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        match &mut fact.kind {
+            EventKind::Started { .. } | EventKind::Exited { .. } => {}
+            EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } if delta.is_empty() => {}
+            EventKind::Final { .. } => {
+                self.answer = Some(fact.into_owned());
+                self.answer_line = origin.line;
+            }
+            EventKind::Session { .. } => {
+                let session = fact.kind.clone().into_owned();
+                if self.session.as_ref() != Some(&session) || fact.parent.is_some() {
+                    self.session = Some(session);
+                    self.push(fact, origin, events);
+                }
+            }
+            EventKind::TurnStart { .. } => {
+                self.close_turn(None, origin, events);
+                self.open_turn(fact.at, origin, events);
+            }
+            EventKind::TurnEnd { stop_reason, .. } => {
+                let stop_reason = stop_reason.take();
+                if !self.turn_open {
+                    self.open_turn(fact.at, origin, events);
+                }
+                self.close_turn(stop_reason, Origin { at: fact.at.or(origin.at), ..origin }, events);
+            }
+            EventKind::ToolStart { .. } => self.tool_start(fact, origin, events),
+            EventKind::ToolUpdate { .. } => self.tool_update(fact, origin, events),
+            EventKind::ToolEnd { .. } => self.tool_end(fact, origin, events),
+            EventKind::FileChange { tool_call_id: Some(id), .. } => {
+                *id = Cow::Owned(self.tools.reported_change(id));
+                self.push(fact, origin, events);
+            }
+            EventKind::Activity { message } => {
+                if let Some(line) = activity_line(message) {
+                    fact.kind = EventKind::Activity { message: line };
+                    self.push(fact, origin, events);
+                }
+            }
+            EventKind::Usage { input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, .. } => {
+                if total_tokens.is_none() && input_tokens.is_some() && output_tokens.is_some() {
+                    let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
+                    *total_tokens = Some(classes.into_iter().flatten().fold(0, u64::saturating_add));
+                }
+                self.push(fact, origin, events);
+            }
+            _ => self.push(fact, origin, events),
+        }
+    }
+
+    fn tool_start<'a>(&mut self, fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        let EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } = fact.kind else { return };
+        let at = fact.at.or(origin.at);
+        let kind = match self.tools.begin(&tool_call_id, tool_kind, input.as_deref(), at, fact.parent.as_deref()) {
+            Begun::New => EventKind::ToolStart { tool_call_id, name, input, tool_kind, title },
+            Begun::Renamed(id) => EventKind::ToolStart { tool_call_id: Cow::Owned(id), name, input, tool_kind, title },
+            // The complete copy of a call that was announced: only its arguments may be news.
+            Begun::Open { news: true } => EventKind::ToolUpdate { tool_call_id, input, output_delta: None },
+            Begun::Open { news: false } => return,
+        };
+        self.push(Fact { at: fact.at, parent: fact.parent, kind }, origin, events);
+    }
+
+    fn tool_update<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        if let EventKind::ToolUpdate { tool_call_id, input, output_delta } = &mut fact.kind {
+            if output_delta.as_deref().is_some_and(str::is_empty) {
+                *output_delta = None;
+            }
+            let news = input.as_deref().is_some_and(|input| self.tools.input(tool_call_id, input));
+            if !news {
+                *input = None;
+            }
+            if input.is_none() && output_delta.is_none() {
+                return;
+            }
+            let id = tool_call_id.clone();
+            *tool_call_id = self.known_tool(id, fact.at, fact.parent.as_ref(), origin, events);
+        }
+        self.push(fact, origin, events);
+    }
+
+    fn tool_end<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        let EventKind::ToolEnd { tool_call_id, ok, output, status, duration_ms, .. } = &mut fact.kind else { return };
+        *ok = *status == ToolStatus::Ok;
+        let succeeded = *ok;
+        if self.tools.is_closed(tool_call_id) {
+            // A second end: what it says more is kept, the first end stays the end.
+            let kind = EventKind::ToolUpdate { tool_call_id: tool_call_id.clone(), input: None, output_delta: output.take() };
+            let late = Fact { at: fact.at, parent: fact.parent, kind };
+            if let EventKind::ToolUpdate { output_delta: Some(_), .. } = &late.kind {
+                self.push(late, origin, events);
+            }
+            return;
+        }
+        let id = tool_call_id.clone();
+        *tool_call_id = self.known_tool(id.clone(), fact.at, fact.parent.as_ref(), origin, events);
+        let Some(tool) = self.tools.end(&id) else { return };
+        let ended_at = fact.at.or(origin.at);
+        if duration_ms.is_none() {
+            *duration_ms = tool.started_at.zip(ended_at).and_then(|(start, end)| end.millis_since(start));
+        }
+        let (at, parent) = (fact.at, fact.parent.clone());
+        self.push(fact, origin, events);
+        if succeeded && !tool.change_reported {
+            for kind in infer::file_changes(&tool) {
+                self.push(Fact { at, parent: parent.clone(), kind }, origin, events);
+            }
+        }
+    }
+
+    /// The id that events use for a call; begins the call when the agent never said that it began.
+    fn known_tool<'a>(
+        &mut self,
+        id: Cow<'a, str>,
+        at: Option<Timestamp>,
+        parent: Option<&Cow<'a, str>>,
+        origin: Origin,
+        events: &mut Vec<Event<'a>>,
+    ) -> Cow<'a, str> {
+        if let Some(renamed) = self.tools.public_id(&id) {
+            return if renamed == id { id } else { Cow::Owned(renamed.to_owned()) };
+        }
+        if !self.tools.is_closed(&id) {
+            let kind = EventKind::ToolStart {
+                tool_call_id: id.clone(),
+                name: Cow::Borrowed("unknown"),
+                input: None,
+                tool_kind: crate::event::ToolKind::Other,
+                title: None,
+            };
+            self.tool_start(Fact { at, parent: parent.cloned(), kind }, origin, events);
+        }
+        id
+    }
+
+    fn open_turn(&mut self, at: Option<Timestamp>, origin: Origin, events: &mut Vec<Event<'_>>) {
+        self.turn = self.turn.saturating_add(1);
+        self.turn_open = true;
+        self.push(Fact { at, parent: None, kind: EventKind::TurnStart { turn: self.turn } }, origin, events);
+    }
+
+    fn close_turn<'a>(&mut self, stop_reason: Option<Cow<'a, str>>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        if std::mem::take(&mut self.turn_open) {
+            let kind = EventKind::TurnEnd { turn: self.turn, stop_reason };
+            self.push(Fact { at: None, parent: None, kind }, origin, events);
+        }
+    }
+
+    fn push<'a>(&mut self, fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        self.seq += 1;
+        events.push(Event {
+            run_id: self.run_id.clone(),
+            seq: self.seq,
+            at: fact.at.or(origin.at),
+            line: origin.line,
+            parent_tool_call_id: fact.parent,
+            kind: fact.kind,
+        });
+    }
+}
+
+/// The first line of a text that is not blank, cut to what people read at a glance.
+fn activity_line<'a>(message: &Cow<'a, str>) -> Option<Cow<'a, str>> {
+    fn cut(text: &str) -> Option<&str> {
+        let line = text.lines().map(str::trim_end).find(|line| !line.trim().is_empty())?;
+        let end = line.char_indices().nth(ACTIVITY_CHARACTERS).map_or(line.len(), |(index, _)| index);
+        Some(&line[..end])
+    }
+    match message {
+        Cow::Borrowed(text) => cut(text).map(Cow::Borrowed),
+        Cow::Owned(text) => cut(text).map(|line| Cow::Owned(line.to_owned())),
+    }
+}

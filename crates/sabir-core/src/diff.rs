@@ -1,0 +1,117 @@
+//! Line diffs, for file changes whose agent gives the two texts but no patch.
+
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+/// A unified diff and its line counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diff {
+    /// `---`/`+++` head and hunks. Hunks of an edit whose place in the file is unknown start with a bare `@@`.
+    pub text: String,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+}
+
+/// Beyond this many lines the middle of an edit is not compared but shown as removed and added: comparing takes time
+/// that grows with the square of the difference.
+const COMPARED_LINES: usize = 2_000;
+
+/// The diff of replacements in a file, each given as the text before and the text after.
+pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e str)>) -> Diff {
+    let mut diff = Diff { text: format!("--- a/{path}\n+++ b/{path}\n"), ..Diff::default() };
+    for (old, new) in edits {
+        diff.text.push_str("@@\n");
+        if old.lines().count() + new.lines().count() > COMPARED_LINES {
+            old.lines().for_each(|line| diff.push('-', line));
+            new.lines().for_each(|line| diff.push('+', line));
+            continue;
+        }
+        for change in TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(old, new).iter_all_changes() {
+            let line = change.value().strip_suffix('\n').unwrap_or(change.value());
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            diff.push(sign, line);
+        }
+    }
+    diff
+}
+
+/// The diff of a new file.
+pub fn of_new_file(path: &str, content: &str) -> Diff {
+    let count = content.lines().count();
+    let mut diff = Diff { text: format!("--- /dev/null\n+++ b/{path}\n"), ..Diff::default() };
+    if count > 0 {
+        diff.text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
+    }
+    content.lines().for_each(|line| diff.push('+', line));
+    diff
+}
+
+/// Lines added and removed by a unified diff.
+pub fn count(patch: &str) -> (u64, u64) {
+    let (mut added, mut removed) = (0, 0);
+    let mut in_hunk = false;
+    for line in patch.lines() {
+        match line.as_bytes().first() {
+            Some(b'@') if line.starts_with("@@") => in_hunk = true,
+            Some(b'd') if line.starts_with("diff --git ") => in_hunk = false,
+            // The head of the next file looks like a removed and an added line.
+            Some(b'-') if line.starts_with("--- ") && !in_hunk => {}
+            Some(b'+') if line.starts_with("+++ ") && !in_hunk => {}
+            Some(b'+') => added += 1,
+            Some(b'-') => removed += 1,
+            _ => {}
+        }
+    }
+    (added, removed)
+}
+
+impl Diff {
+    fn push(&mut self, sign: char, line: &str) {
+        self.text.push(sign);
+        self.text.push_str(line);
+        self.text.push('\n');
+        match sign {
+            '+' => self.added += 1,
+            '-' => self.removed += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, of_edits, of_new_file};
+
+    #[test]
+    fn an_edit_shows_what_changed_and_counts_it() {
+        let diff = of_edits("a.txt", [("one\ntwo\n", "one\nTWO\nthree\n")]);
+        assert_eq!(diff.text, "--- a/a.txt\n+++ b/a.txt\n@@\n one\n-two\n+TWO\n+three\n");
+        assert_eq!((diff.added, diff.removed), (2, 1));
+        assert_eq!(count(&diff.text), (2, 1));
+    }
+
+    #[test]
+    fn a_new_file_is_all_added() {
+        let diff = of_new_file("n", "a\nb");
+        assert_eq!((diff.added, diff.removed, count(&diff.text)), (2, 0, (2, 0)));
+        assert_eq!(of_new_file("n", "").added, 0);
+    }
+
+    #[test]
+    fn huge_edits_are_not_compared() {
+        let old = "a\n".repeat(3_000);
+        let new = "b\n".repeat(3_000);
+        let diff = of_edits("big", [(old.as_str(), new.as_str())]);
+        assert_eq!((diff.added, diff.removed), (3_000, 3_000));
+    }
+
+    #[test]
+    fn heads_are_not_counted() {
+        assert_eq!(count("--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- old\n+new\n"), (1, 1));
+    }
+}

@@ -1,0 +1,140 @@
+//! JSON text back to events.
+//!
+//! Fields of one name have one type in all kinds, so an event is read in one pass into all the fields that there are,
+//! whatever their order, and the kind picks its own. Fields that this version does not know are passed over: a newer
+//! writer may add some.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer};
+
+use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
+use super::{CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text};
+use crate::time::Timestamp;
+
+/// Every field that an event of any kind may have.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Fields<'a> {
+    #[serde(borrow)]
+    kind: Text<'a>,
+    run_id: Text<'a>,
+    seq: u64,
+    at: Option<Timestamp>,
+    line: Option<u64>,
+    parent_tool_call_id: Option<Text<'a>>,
+
+    pub(super) agent: Option<Text<'a>>,
+    pub(super) agent_version: Option<Text<'a>>,
+    pub(super) session_id: Option<Text<'a>>,
+    pub(super) model: Option<Text<'a>>,
+    pub(super) cwd: Option<Text<'a>>,
+    pub(super) permission_mode: Option<Text<'a>>,
+    pub(super) tools: Option<Vec<Text<'a>>>,
+    pub(super) turn: Option<u32>,
+    pub(super) stop_reason: Option<Text<'a>>,
+    pub(super) delta: Option<Text<'a>>,
+    pub(super) message_id: Option<Text<'a>>,
+    pub(super) tool_call_id: Option<Text<'a>>,
+    pub(super) name: Option<Text<'a>>,
+    pub(super) input: Option<Text<'a>>,
+    pub(super) tool_kind: Option<ToolKind>,
+    pub(super) title: Option<Text<'a>>,
+    pub(super) output_delta: Option<Text<'a>>,
+    pub(super) ok: Option<bool>,
+    pub(super) output: Option<Text<'a>>,
+    pub(super) status: Option<ToolStatus>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) duration_ms: Option<u64>,
+    pub(super) path: Option<Text<'a>>,
+    pub(super) change: Option<Change>,
+    pub(super) from: Option<Text<'a>>,
+    pub(super) diff: Option<Text<'a>>,
+    pub(super) added: Option<u64>,
+    pub(super) removed: Option<u64>,
+    pub(super) source: Option<ChangeSource>,
+    pub(super) edits: Option<Vec<SuggestedEdit<'a>>>,
+    pub(super) items: Option<Vec<PlanItem<'a>>>,
+    pub(super) request_id: Option<Text<'a>>,
+    pub(super) options: Option<Vec<PermissionOption<'a>>>,
+    pub(super) decision: Option<Text<'a>>,
+    pub(super) attempt: Option<u32>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) delay_ms: Option<u64>,
+    pub(super) message: Option<Text<'a>>,
+    pub(super) input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+    pub(super) total_tokens: Option<u64>,
+    pub(super) cache_read_tokens: Option<u64>,
+    pub(super) cache_write_tokens: Option<u64>,
+    #[serde(rename = "cacheWrite1hTokens")]
+    pub(super) cache_write_1h_tokens: Option<u64>,
+    pub(super) reasoning_tokens: Option<u64>,
+    pub(super) cost_usd: Option<f64>,
+    pub(super) cost_parts: Option<CostParts>,
+    pub(super) scope: Option<UsageScope>,
+    pub(super) text: Option<Text<'a>>,
+    pub(super) class: Option<Cause>,
+    pub(super) fatal: Option<bool>,
+    pub(super) r#type: Option<Text<'a>>,
+    pub(super) raw: Option<Text<'a>>,
+    pub(super) signal: Option<Text<'a>>,
+    pub(super) cancelled: Option<bool>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) cause: Option<Cause>,
+    pub(super) timeout: Option<Timeout>,
+    pub(super) quiescent: Option<bool>,
+    pub(super) turns: Option<u32>,
+    pub(super) api_duration_ms: Option<u64>,
+}
+
+/// Why a JSON object is not an event of this version.
+pub(super) enum Unreadable {
+    /// A kind that we do not know.
+    Kind(String),
+    /// A field that the kind must have.
+    Missing(&'static str),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(kind) => write!(f, "unknown event kind `{kind}`"),
+            Self::Missing(key) => write!(f, "missing field `{key}`"),
+        }
+    }
+}
+
+/// A field as its kind declares it: required, or optional.
+pub(super) trait Declared<T>: Sized {
+    fn declared(value: Option<T>, key: &'static str) -> Result<Self, Unreadable>;
+}
+
+impl<T> Declared<T> for Option<T> {
+    fn declared(value: Option<T>, _: &'static str) -> Result<Self, Unreadable> {
+        Ok(value)
+    }
+}
+
+impl<T> Declared<T> for T {
+    fn declared(value: Option<T>, key: &'static str) -> Result<Self, Unreadable> {
+        value.ok_or(Unreadable::Missing(key))
+    }
+}
+
+pub(super) fn take<T, D: Declared<T>>(value: Option<T>, key: &'static str) -> Result<D, Unreadable> {
+    D::declared(value, key)
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Fields::deserialize(deserializer)?;
+        let kind = std::mem::take(&mut fields.kind);
+        let (seq, at, line) = (fields.seq, fields.at, fields.line);
+        let run_id = RunId::from(fields.run_id.as_ref());
+        let parent_tool_call_id: Option<Cow<'_, str>> = fields.parent_tool_call_id.take();
+        let kind = EventKind::from_fields(&kind, fields).map_err(serde::de::Error::custom)?;
+        Ok(Self { run_id, seq, at, line, parent_tool_call_id, kind })
+    }
+}

@@ -28,6 +28,6 @@ pub mod event;
 // pub mod fold;
 pub mod json;
 pub mod line;
-// pub mod price;
+pub mod price;
 pub mod time;
 // pub mod view;

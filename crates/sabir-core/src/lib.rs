@@ -25,7 +25,7 @@ pub mod decode;
 pub mod dialect;
 pub mod diff;
 pub mod event;
-// pub mod fold;
+pub mod fold;
 pub mod json;
 pub mod line;
 pub mod price;

@@ -235,12 +235,20 @@ impl Table {
 }
 
 impl Price {
-    /// What a request costs; `None` when it has tokens of a class whose price is not known.
+    /// What a request costs; `None` when it has tokens of a class whose price is not known. The whole input chooses
+    /// the tier.
     pub fn cost(&self, tokens: &Billable) -> Option<CostParts> {
-        let whole_input = [tokens.uncached_input, tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h]
-            .into_iter()
-            .fold(0, u64::saturating_add);
-        let tier = self.tiers.iter().rfind(|tier| whole_input > tier.above_input_tokens);
+        let input = [tokens.uncached_input, tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h];
+        let input = input.into_iter().fold(0, u64::saturating_add);
+        self.cost_in(self.tiers.iter().rfind(|tier| input > tier.above_input_tokens), tokens)
+    }
+
+    /// What many requests cost of which only the sum is known: a floor, since each may have been short of every tier.
+    pub fn base_cost(&self, tokens: &Billable) -> Option<CostParts> {
+        self.cost_in(None, tokens)
+    }
+
+    fn cost_in(&self, tier: Option<&Tier>, tokens: &Billable) -> Option<CostParts> {
         let cost = |tokens: u64, of_tier: fn(&Tier) -> Option<f64>, base: Option<f64>| match tokens {
             0 => Some(0.0),
             _ => Some(tokens as f64 * tier.and_then(of_tier).or(base)? / 1e6),

@@ -96,6 +96,25 @@ pub struct CostParts {
     pub cache_write: f64,
 }
 
+impl CostParts {
+    /// All classes together.
+    pub fn total(&self) -> f64 {
+        self.input + self.output + self.cache_read + self.cache_write
+    }
+}
+
+impl std::ops::Add for CostParts {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            input: self.input + other.input,
+            output: self.output + other.output,
+            cache_read: self.cache_read + other.cache_read,
+            cache_write: self.cache_write + other.cache_write,
+        }
+    }
+}
+
 fn own(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }

@@ -1,1 +1,4 @@
+//! One test binary: linking is what costs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod fixtures;

@@ -1,0 +1,10 @@
+//! Many events to one value.
+
+mod session_result;
+mod tokens;
+
+pub use session_result::{
+    Cost, CostSource, FileChange, ModelUse, Reported, ResultOptions, SessionResult, SessionResultFold, Status, ToolCall, Turn,
+    Unrecognized,
+};
+pub use tokens::{NativeUsage, Tokens, TokensReport, TokensSource, UsageSum, UsageTally};

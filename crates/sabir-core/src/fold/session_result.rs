@@ -1,0 +1,214 @@
+//! One run as one value: what it answered, did, used and cost, and how it ended.
+
+mod cost;
+mod shape;
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
+use crate::agent::{self, Accounting};
+use crate::event::{Event, EventKind, Outcome, UsageScope};
+use crate::price::Table;
+use crate::time::Timestamp;
+
+pub use shape::{Cost, CostSource, FileChange, ModelUse, Reported, SessionResult, Status, ToolCall, Turn, Unrecognized};
+
+/// Results of tools are kept up to this size; the whole is in the raw log.
+pub const RESULT_BYTES: usize = 64 * 1024;
+
+/// What the fold is told beside the events.
+#[derive(Debug, Clone, Default)]
+pub struct ResultOptions {
+    /// The model that the agent was started with, for agents that do not name it.
+    pub model: Option<String>,
+    /// Prices to use instead of the embedded ones.
+    pub prices: Option<Table>,
+}
+
+/// Collects events into a [`SessionResult`].
+#[derive(Debug, Default)]
+pub struct SessionResultFold {
+    options: ResultOptions,
+    result: SessionResult,
+    accounting: Accounting,
+    tally: UsageTally,
+    /// Index of each open call in `tool_calls`.
+    open: BTreeMap<String, usize>,
+    turn_open: bool,
+    turn_tally: UsageTally,
+    first_at: Option<Timestamp>,
+    last_at: Option<Timestamp>,
+    turns_ended: u32,
+}
+
+impl SessionResult {
+    /// A fold with embedded prices.
+    pub fn fold() -> SessionResultFold {
+        SessionResultFold::default()
+    }
+
+    /// A fold with options of its own.
+    pub fn fold_with(options: ResultOptions) -> SessionResultFold {
+        SessionResultFold { options, ..SessionResultFold::default() }
+    }
+}
+
+impl SessionResultFold {
+    /// Takes note of the next event.
+    pub fn event(&mut self, event: &Event<'_>) {
+        if let Some(at) = event.at {
+            self.first_at.get_or_insert(at);
+            self.last_at = Some(at);
+        }
+        self.tally.event(&event.kind);
+        let result = &mut self.result;
+        let main = event.parent_tool_call_id.is_none();
+        match &event.kind {
+            EventKind::Started { agent, agent_version } => {
+                result.agent = agent.clone().into_owned();
+                result.agent_version = agent_version.as_deref().map(str::to_owned);
+                self.accounting = agent::find(agent).map(|agent| agent.accounting).unwrap_or_default();
+            }
+            EventKind::Session { session_id, model, agent_version, .. } if main => {
+                let note = |field: &mut Option<String>, value: &Option<_>| {
+                    if let Some(value) = value {
+                        *field = Some(String::clone(value));
+                    }
+                };
+                note(&mut result.session_id, &session_id.as_deref().map(str::to_owned));
+                note(&mut result.model, &model.as_deref().map(str::to_owned));
+                note(&mut result.agent_version, &agent_version.as_deref().map(str::to_owned));
+            }
+            EventKind::TurnStart { turn } => {
+                result.turn_details.push(Turn { turn: *turn, ..Turn::default() });
+                self.turn_open = true;
+                self.turn_tally = UsageTally::default();
+            }
+            EventKind::TurnEnd { stop_reason, .. } => {
+                self.turns_ended += 1;
+                self.turn_open = false;
+                if let Some(turn) = result.turn_details.last_mut() {
+                    turn.stop_reason = stop_reason.as_deref().map(str::to_owned);
+                }
+                if let Some(reason) = stop_reason {
+                    result.stop_reason = Some(reason.clone().into_owned());
+                }
+            }
+            EventKind::Usage { scope, .. } if main && self.turn_open && *scope != UsageScope::Run => {
+                self.turn_tally.event(&event.kind);
+                if let Some(turn) = result.turn_details.last_mut() {
+                    turn.usage = self.turn_tally.total().native(self.accounting);
+                }
+            }
+            EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } => {
+                self.open.insert(tool_call_id.clone().into_owned(), result.tool_calls.len());
+                result.tool_calls.push(ToolCall {
+                    id: tool_call_id.clone().into_owned(),
+                    name: name.clone().into_owned(),
+                    kind: *tool_kind,
+                    args: input.as_deref().and_then(arguments),
+                    parent_id: event.parent_tool_call_id.as_deref().map(str::to_owned),
+                    ..ToolCall::default()
+                });
+                if let Some(turn) = result.turn_details.last_mut().filter(|_| main) {
+                    turn.tool_calls.push(tool_call_id.clone().into_owned());
+                }
+            }
+            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+                if let Some(call) = self.open.get(tool_call_id.as_ref()).and_then(|index| result.tool_calls.get_mut(*index)) {
+                    call.args = arguments(input);
+                }
+            }
+            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+                let index = self.open.remove(tool_call_id.as_ref());
+                if let Some(call) = index.and_then(|index| result.tool_calls.get_mut(index)) {
+                    call.status = *status;
+                    call.exit_code = *exit_code;
+                    call.duration_ms = *duration_ms;
+                    call.result_bytes = output.as_deref().map(|output| output.len() as u64);
+                    call.result = output.as_deref().map(|output| head(output, RESULT_BYTES).to_owned());
+                }
+            }
+            EventKind::FileChange { path, change, from, added, removed, tool_call_id, source, .. } => {
+                result.file_changes.push(FileChange {
+                    path: path.clone().into_owned(),
+                    change: *change,
+                    from: from.as_deref().map(str::to_owned),
+                    added: *added,
+                    removed: *removed,
+                    tool_call_id: tool_call_id.as_deref().map(str::to_owned),
+                    source: *source,
+                });
+            }
+            EventKind::Final { text } => result.text = Some(text.clone().into_owned()),
+            EventKind::Error { message, class, .. } => {
+                result.errors.push(Reported { message: message.clone().into_owned(), class: *class });
+            }
+            EventKind::Unrecognized { r#type, .. } => {
+                result.unrecognized.lines += 1;
+                let name = r#type.as_deref().unwrap_or("(no type)").to_owned();
+                *result.unrecognized.types.entry(name).or_default() += 1;
+            }
+            EventKind::Exited { .. } => self.exited(&event.kind),
+            _ => {}
+        }
+    }
+
+    fn exited(&mut self, kind: &EventKind<'_>) {
+        let EventKind::Exited { exit_code, signal, outcome, cause, stop_reason, turns, duration_ms, api_duration_ms, .. } = kind
+        else {
+            return;
+        };
+        let result = &mut self.result;
+        result.outcome = *outcome;
+        result.status = Status::of(*outcome);
+        result.cause = *cause;
+        result.exit_code = *exit_code;
+        result.signal = signal.as_deref().map(str::to_owned);
+        if let Some(reason) = stop_reason {
+            result.stop_reason = Some(reason.clone().into_owned());
+        }
+        result.turns = turns.or((self.turns_ended > 0).then_some(self.turns_ended));
+        let measured = self.first_at.zip(self.last_at).and_then(|(first, last)| last.millis_since(first));
+        result.duration_ms = duration_ms.or(measured);
+        result.api_duration_ms = *api_duration_ms;
+    }
+
+    /// The result of all events so far.
+    pub fn finish(self) -> SessionResult {
+        let Self { options, mut result, accounting, tally, .. } = self;
+        if result.model.is_none() {
+            result.model = options.model;
+        }
+        let total: Tokens = tally.total();
+        let broken_off =
+            matches!(result.outcome, Outcome::Cancelled | Outcome::TimedOut | Outcome::Crashed | Outcome::Incomplete);
+        let source = match tally.source() {
+            TokensSource::Summed if broken_off => TokensSource::Estimated,
+            source => source,
+        };
+        result.usage = total.native(accounting);
+        result.tokens = TokensReport::new(&total, source);
+        let prices = options.prices.as_ref().unwrap_or_else(|| Table::embedded());
+        cost::fill(&mut result, &tally, source, prices);
+        result
+    }
+}
+
+/// Arguments as they came; text that is not JSON becomes a JSON string.
+fn arguments(input: &str) -> Option<Box<RawValue>> {
+    let json = serde_json::from_str::<&RawValue>(input).ok().map(|raw| raw.get().to_owned());
+    let json = json.or_else(|| serde_json::to_string(input).ok())?;
+    RawValue::from_string(json).ok()
+}
+
+/// The first `limit` bytes, or fewer so that no character is cut.
+fn head(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

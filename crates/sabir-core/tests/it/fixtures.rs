@@ -1,0 +1,146 @@
+//! Every folder in `fixtures/<agent>/` is a test: `input` is decoded and what comes out is compared with
+//! `events.jsonl` and `result.json`.
+//!
+//! `SABIR_UPDATE=1 cargo nextest run -p sabir-core fixtures` writes the expected files anew; read the diff.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sabir_core::agent;
+use sabir_core::decode::{Decoder, Start};
+use sabir_core::dialect::End;
+use sabir_core::event::Event;
+use sabir_core::fold::SessionResult;
+use sabir_core::line::{self, Source};
+
+/// `case.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    /// What the case shows.
+    pub(crate) about: String,
+    /// The agent, when it is not the folder's name.
+    pub(crate) agent: Option<String>,
+    #[serde(default)]
+    exit_code: Option<i32>,
+    #[serde(default)]
+    signal: Option<String>,
+    #[serde(default)]
+    cancelled: bool,
+    /// Whether the stream alone tells the agent.
+    #[serde(default = "yes")]
+    detect: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// One fixture, read.
+pub(crate) struct Fixture {
+    pub(crate) folder: PathBuf,
+    pub(crate) agent: String,
+    pub(crate) case: Case,
+    pub(crate) input: Vec<u8>,
+}
+
+/// All fixtures of all agents.
+pub(crate) fn all() -> Vec<Fixture> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut fixtures = Vec::new();
+    for agent in agent::ALL {
+        let folders = fs::read_dir(root.join(agent.id.0)).into_iter().flatten().map(|entry| entry.expect("an entry").path());
+        for folder in folders {
+            let case =
+                fs::read_to_string(folder.join("case.toml")).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            let case: Case = toml::from_str(&case).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            assert!(!case.about.is_empty(), "{} says what it shows", folder.display());
+            let input = fs::read(folder.join("input")).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            let agent = case.agent.clone().unwrap_or_else(|| agent.id.0.to_owned());
+            fixtures.push(Fixture { folder, agent, case, input });
+        }
+    }
+    fixtures.sort_by(|a, b| a.folder.cmp(&b.folder));
+    fixtures
+}
+
+/// Decodes a whole stream.
+pub(crate) fn decode(start: Start, input: &[u8], end: &End) -> Vec<Event<'static>> {
+    let mut decoder = Decoder::new(start);
+    let mut events = Vec::new();
+    for raw in line::split(input) {
+        let mut own = Vec::new();
+        decoder.line(&raw.to_line(None, Source::Stdout), &mut own);
+        events.extend(own.into_iter().map(Event::into_owned));
+    }
+    decoder.end(end, &mut events);
+    events
+}
+
+impl Fixture {
+    pub(crate) fn end(&self) -> End {
+        End { exit_code: self.case.exit_code, signal: self.case.signal.clone(), cancelled: self.case.cancelled, ..End::default() }
+    }
+
+    fn check(&self, file: &str, got: &str, wrong: &mut Vec<String>) {
+        let path = self.folder.join(file);
+        if std::env::var_os("SABIR_UPDATE").is_some() {
+            fs::write(&path, got).expect("the fixture can be written");
+            return;
+        }
+        let want = fs::read_to_string(&path).unwrap_or_default();
+        if let Some((number, (want, got))) =
+            want.lines().chain(std::iter::repeat("")).zip(got.lines()).enumerate().find(|(_, (want, got))| want != got)
+        {
+            wrong.push(format!("{}:{}\n  expected {want}\n  got      {got}", path.display(), number + 1));
+        } else if want != got {
+            wrong.push(format!("{}: more was expected than came out", path.display()));
+        }
+    }
+}
+
+fn jsonl(events: &[Event<'_>]) -> String {
+    let mut out = Vec::new();
+    for event in events {
+        event.write_json(&mut out);
+        out.push(b'\n');
+    }
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+#[test]
+fn fixtures_decode_as_expected() {
+    let mut wrong = Vec::new();
+    for fixture in all() {
+        let events = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
+        fixture.check("events.jsonl", &jsonl(&events), &mut wrong);
+        let mut fold = SessionResult::fold();
+        events.iter().for_each(|event| fold.event(event));
+        let result = serde_json::to_string_pretty(&fold.finish()).expect("a result is JSON");
+        fixture.check("result.json", &format!("{result}\n"), &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{}\n(SABIR_UPDATE=1 writes the expected files anew)", wrong.join("\n"));
+}
+
+#[test]
+fn streams_tell_their_agent() {
+    for fixture in all().into_iter().filter(|fixture| fixture.case.detect) {
+        let named = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
+        let found = decode(Start::auto(), &fixture.input, &fixture.end());
+        assert_eq!(jsonl(&found[..1]), jsonl(&named[..1]), "{}", fixture.folder.display());
+        assert_eq!(found, named, "{}", fixture.folder.display());
+    }
+}
+
+#[test]
+fn events_read_back_what_they_write() {
+    for fixture in all() {
+        for event in decode(Start::auto(), &fixture.input, &fixture.end()) {
+            let mut json = Vec::new();
+            event.write_json(&mut json);
+            let json = String::from_utf8(json).expect("JSON is UTF-8");
+            assert_eq!(serde_json::to_string(&event).expect("an event is JSON"), json);
+            assert_eq!(serde_json::from_str::<Event<'_>>(&json).expect(&json), event);
+        }
+    }
+}

@@ -40,6 +40,12 @@ impl Answer {
         }
     }
 
+    /// The marker came behind the message.
+    pub(super) fn mark(&mut self) {
+        self.marked = true;
+        self.overtaken = false;
+    }
+
     /// A tool runs.
     pub(super) fn overtake(&mut self) {
         self.overtaken = !self.marked;
@@ -79,7 +85,7 @@ pub(super) fn unmarked(message: &str) -> Option<(String, String)> {
 }
 
 /// The text before and behind the first marker. The white space between the marker and what follows goes with it.
-fn split_at_marker(text: &str) -> Option<(&str, &str)> {
+pub(super) fn split_at_marker(text: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     loop {
         let at = from + text.get(from..)?.find(MARKER)?;

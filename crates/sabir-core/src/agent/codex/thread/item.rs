@@ -232,14 +232,7 @@ fn end<'a>(id: Cow<'a, str>, r#type: &str, item: Item<'a>, facts: &mut Facts<'a>
         }
         _ => None,
     };
-    facts.push(EventKind::ToolEnd {
-        tool_call_id: id,
-        ok: false,
-        output,
-        status,
-        exit_code: item.exit_code,
-        duration_ms: None,
-    });
+    facts.push(EventKind::ToolEnd { tool_call_id: id, ok: false, output, status, exit_code: item.exit_code, duration_ms: None });
 }
 
 fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {

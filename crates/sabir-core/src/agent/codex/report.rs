@@ -71,9 +71,9 @@ pub(super) fn changed<'a>(
 }
 
 /// The diff of a patch that has hunks and may have no head.
-pub(super) fn diff_of_patch(path: &str, patch: &str) -> Diff {
+pub(super) fn diff_of_patch(from: &str, to: &str, patch: &str) -> Diff {
     let (added, removed) = diff::count(patch);
-    let text = if patch.starts_with("@@") { format!("--- a/{path}\n+++ b/{path}\n{patch}") } else { patch.to_owned() };
+    let text = if patch.starts_with("@@") { format!("--- a/{from}\n+++ b/{to}\n{patch}") } else { patch.to_owned() };
     Diff { text, added, removed }
 }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn diffs_have_a_head_and_counts() {
-        let diff = diff_of_patch("a.txt", "@@ -1 +1 @@\n-a\n+b\n");
+        let diff = diff_of_patch("a.txt", "a.txt", "@@ -1 +1 @@\n-a\n+b\n");
         assert_eq!((diff.text.as_str(), diff.added, diff.removed), ("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n", 1, 1));
         assert_eq!(diff_of_deleted("a.txt", "one\ntwo\n").removed, 2);
     }

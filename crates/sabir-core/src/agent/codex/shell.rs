@@ -41,7 +41,8 @@ pub(super) fn script(command: &str) -> &str {
         return command;
     }
     let inside = |quote: char| rest.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains([quote, '\\']));
-    inside('\'').or_else(|| inside('"')).unwrap_or(command)
+    let bare = || Some(rest).filter(|word| !word.contains(['\'', '"', '\\', ' ']));
+    inside('\'').or_else(|| inside('"')).or_else(bare).unwrap_or(command)
 }
 
 #[cfg(test)]
@@ -59,6 +60,7 @@ mod tests {
     fn the_script_is_what_the_shell_runs() {
         assert_eq!(script("/bin/bash -lc 'echo a; ls'"), "echo a; ls");
         assert_eq!(script("bash -lc \"sed -n '1,200p' calc.py\""), "sed -n '1,200p' calc.py");
+        assert_eq!(script("bash -lc ls"), "ls");
         assert_eq!(script("python3 -c 'print(1)'"), "python3 -c 'print(1)'");
         assert_eq!(script("bash -lc 'it'\\''s'"), "bash -lc 'it'\\''s'");
     }

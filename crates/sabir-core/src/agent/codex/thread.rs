@@ -129,6 +129,7 @@ impl JsonDialect for Thread {
             }
             (Some("turn.completed"), _) => {
                 self.turn = Turn::Completed;
+                self.trouble.clear();
                 if let Some(added) = wire.usage.and_then(|usage| self.counter.add(usage)) {
                     facts.push(added.usage(UsageScope::Turn));
                 }

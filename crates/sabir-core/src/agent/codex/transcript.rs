@@ -13,6 +13,7 @@
 //! `tokens used` leaves the cached tokens out and does not divide the rest, so it is told as activity and not as usage.
 //! Text behind it is the answer once more, from a caller that prints both streams or the file of the last message.
 
+mod about;
 mod calls;
 mod heading;
 
@@ -26,8 +27,12 @@ use crate::dialect::{Dialect, End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome, PlanItem, PlanStatus};
 use crate::line::Line;
 
+use about::About;
 use calls::Calls;
 use heading::Heading;
+
+/// More blank lines than these in a row are not a part of any message.
+const MOST_BLANK_LINES: usize = 4_096;
 
 /// Reads transcripts.
 #[derive(Debug, Default)]
@@ -85,17 +90,6 @@ enum Section {
     Skipped,
 }
 
-/// What the banner says.
-#[derive(Debug, Default)]
-struct About {
-    version: Option<String>,
-    session_id: Option<String>,
-    model: Option<String>,
-    cwd: Option<String>,
-    sandbox: Option<String>,
-    rules: u8,
-}
-
 /// How sure a line makes us that the stream is of this dialect.
 pub(super) fn detect(line: &str) -> Match {
     let line = heading::plain(line);
@@ -105,7 +99,7 @@ pub(super) fn detect(line: &str) -> Match {
     match heading::stamped(&line).map(|(_, rest)| heading::with_time(rest)) {
         Some(Heading::Notice(_) | Heading::Error(_)) => Match::Maybe,
         Some(_) => Match::Yes,
-        None if line.contains(MARKER) && !line.starts_with('{') => Match::Maybe,
+        None if !line.starts_with('{') && line.contains(MARKER) => Match::Maybe,
         None => Match::No,
     }
 }
@@ -114,14 +108,16 @@ impl Dialect for Transcript {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         let plain = heading::plain(&line.text);
         let stamped = heading::stamped(&plain).filter(|_| self.form != Form::Words);
+        if let Some((at, _)) = stamped {
+            self.form = Form::Times;
+            self.calls.at = at;
+        }
+        facts.at = self.calls.at;
         if self.section == Section::Plan && self.step(stamped.map_or(&*plain, |(_, rest)| rest)) {
             return;
         }
         let heading = match stamped {
-            Some((at, rest)) => {
-                self.form = Form::Times;
-                self.calls.at = at;
-                facts.at = at;
+            Some((_, rest)) => {
                 // A command of several lines ends with all of them.
                 if self.calls.begins_with_line(rest) && heading::end(rest).is_none() {
                     self.close(facts);
@@ -169,7 +165,7 @@ impl Transcript {
     fn open(&mut self, heading: Heading<'_>, facts: &mut Facts<'_>) {
         self.section = match heading {
             Heading::Banner { version } => {
-                self.about = About { version: Some(version.to_owned()), ..About::default() };
+                self.about = About::of(version);
                 Section::About
             }
             Heading::Prompt => {
@@ -205,7 +201,7 @@ impl Transcript {
             Heading::Tokens(figure) => {
                 self.answered = self.answer.stands();
                 match figure {
-                    Some(figure) => self.tokens(figure, facts),
+                    Some(figure) => tokens(figure, facts),
                     None => Section::TokenFigure,
                 }
             }
@@ -237,22 +233,13 @@ impl Transcript {
     fn body(&mut self, text: &str, facts: &mut Facts<'_>) {
         match self.section {
             Section::Message | Section::Thinking => self.piece(text, facts),
-            Section::About => self.about(&heading::plain(text), facts),
-            Section::CommandTitle | Section::EndTitle => {
-                let newline = if self.held.as_str().is_empty() { "" } else { "\n" };
-                let title = format!("{}{newline}{text}", self.held.take());
-                self.section = match heading::end(&title).filter(|_| self.section == Section::EndTitle) {
-                    Some(end) => {
-                        self.calls.end(&end, facts);
-                        Section::Output
-                    }
-                    None if self.section == Section::CommandTitle => self.command(&title, facts),
-                    None => {
-                        self.held.set(&title);
-                        Section::EndTitle
-                    }
-                };
+            Section::About => {
+                if let Some(session) = self.about.line(&heading::plain(text)) {
+                    facts.push(session);
+                    self.section = Section::Skipped;
+                }
             }
+            Section::CommandTitle | Section::EndTitle => self.title(text, facts),
             Section::Output => {
                 let text = if self.coloured { heading::plain(text) } else { Cow::Borrowed(text) };
                 self.held.push(&text);
@@ -262,7 +249,7 @@ impl Transcript {
                 let text = if self.coloured { heading::plain(text) } else { Cow::Borrowed(text) };
                 self.calls.patch_line(&text);
             }
-            Section::TokenFigure => self.section = self.tokens(text.trim(), facts),
+            Section::TokenFigure => self.section = tokens(text.trim(), facts),
             Section::Before | Section::Tail => {
                 self.held.push(text);
                 self.held.push("\n");
@@ -308,12 +295,16 @@ impl Transcript {
             if !before.trim().is_empty() {
                 self.piece(before.trim_end(), facts);
             }
-            self.close(facts);
-            self.section = self.open_message(true);
+            if self.held.as_str().is_empty() {
+                self.marked = true;
+            } else {
+                self.close(facts);
+                self.section = self.open_message(true);
+            }
             return self.piece(behind, facts);
         }
         if text.is_empty() {
-            self.blank_lines += 1;
+            self.blank_lines = (self.blank_lines + 1).min(MOST_BLANK_LINES);
             return;
         }
         let started = !self.held.as_str().is_empty();
@@ -349,9 +340,24 @@ impl Transcript {
         }
     }
 
-    fn tokens(&mut self, figure: &str, facts: &mut Facts<'_>) -> Section {
-        facts.push(EventKind::Activity { message: Cow::Owned(format!("tokens used: {figure}")) });
-        Section::Tail
+    /// Reads the next line of a title of several lines. Only a line with ` in ` can be its last one.
+    fn title(&mut self, text: &str, facts: &mut Facts<'_>) {
+        if !self.held.as_str().is_empty() {
+            self.held.push("\n");
+        }
+        self.held.push(text);
+        if !text.contains(" in ") {
+            return;
+        }
+        let title = self.held.take();
+        if self.section == Section::CommandTitle {
+            self.section = self.command(&title, facts);
+        } else if let Some(end) = heading::end(&title) {
+            self.calls.end(&end, facts);
+            self.section = Section::Output;
+        } else {
+            self.held.set(&title);
+        }
     }
 
     /// Begins a command, once its title is whole.
@@ -359,18 +365,14 @@ impl Transcript {
         self.answer.overtake();
         let ended = heading::end(title);
         let label = ended.map_or(title, |end| end.label);
-        match heading::command_and_folder(label) {
-            Some((command, folder)) => {
-                self.calls.command(command, Some(folder), facts);
-                let Some(end) = ended else { return Section::Skipped };
-                self.calls.end(&heading::End { label: command, ..end }, facts);
-                Section::Output
-            }
-            None => {
-                self.held.set(title);
-                Section::CommandTitle
-            }
-        }
+        let Some((command, folder)) = heading::command_and_folder(label) else {
+            self.held.set(title);
+            return Section::CommandTitle;
+        };
+        self.calls.command(command, Some(folder), facts);
+        let Some(end) = ended else { return Section::Skipped };
+        self.calls.end(&heading::End { label: command, ..end }, facts);
+        Section::Output
     }
 
     /// Reads a step of a plan; false when the line is none.
@@ -386,36 +388,11 @@ impl Transcript {
         self.plan.push(PlanItem { text, status });
         true
     }
+}
 
-    /// Reads a line between the two rules below the banner.
-    fn about(&mut self, line: &str, facts: &mut Facts<'_>) {
-        let about = &mut self.about;
-        if line.starts_with("--------") {
-            about.rules += 1;
-            if about.rules == 2 {
-                let About { version, session_id, model, cwd, sandbox, .. } = std::mem::take(about);
-                facts.push(EventKind::Session {
-                    session_id: session_id.map(Cow::Owned),
-                    model: model.map(Cow::Owned),
-                    cwd: cwd.map(Cow::Owned),
-                    agent_version: version.map(Cow::Owned),
-                    permission_mode: sandbox.map(Cow::Owned),
-                    tools: None,
-                });
-                self.section = Section::Skipped;
-            }
-            return;
-        }
-        let Some((key, value)) = line.split_once(": ") else { return };
-        let field = match key {
-            "workdir" => &mut about.cwd,
-            "model" => &mut about.model,
-            "sandbox" => &mut about.sandbox,
-            "session id" => &mut about.session_id,
-            _ => return,
-        };
-        *field = Some(value.to_owned());
-    }
+fn tokens(figure: &str, facts: &mut Facts<'_>) -> Section {
+    facts.push(EventKind::Activity { message: Cow::Owned(format!("tokens used: {figure}")) });
+    Section::Tail
 }
 
 fn activities(text: &str, facts: &mut Facts<'_>) {

@@ -154,7 +154,7 @@ impl Legacy {
                     self.next_message();
                 }
                 self.said.push(&delta);
-                facts.push(EventKind::Text { delta, message_id: self.message_id() });
+                facts.push(EventKind::Text { delta, message_id: Some(self.message_id()) });
             }
             "agent_message" => self.agent_message(msg.message.map(Cow::from).unwrap_or_default(), facts),
             "agent_reasoning_delta" | "agent_reasoning_raw_content_delta" => {
@@ -163,14 +163,14 @@ impl Legacy {
                     self.next_message();
                 }
                 self.thought.push(&delta);
-                facts.push(EventKind::Thinking { delta, message_id: self.message_id() });
+                facts.push(EventKind::Thinking { delta, message_id: Some(self.message_id()) });
             }
             "agent_reasoning" | "agent_reasoning_raw_content" => {
                 // The copy of what came in pieces is not said again.
                 if self.thought.take().is_empty() {
                     self.next_message();
                     let delta = msg.text.map(Cow::from).unwrap_or_default();
-                    facts.push(EventKind::Thinking { delta, message_id: self.message_id() });
+                    facts.push(EventKind::Thinking { delta, message_id: Some(self.message_id()) });
                 }
             }
             "token_count" => self.token_count(&msg, facts),
@@ -193,9 +193,9 @@ impl Legacy {
                 let message = msg.message.or(msg.summary).map(Cow::from).unwrap_or_default();
                 facts.push(EventKind::Activity { message });
             }
-            // The diff of the whole turn, repeated after every response; the patches have said it.
-            "turn_diff" => {}
-            "agent_reasoning_section_break"
+            // `turn_diff` is the diff of the whole turn, repeated after every response; the patches have said it.
+            "turn_diff"
+            | "agent_reasoning_section_break"
             | "user_message"
             | "shutdown_complete"
             | "entered_review_mode"
@@ -226,7 +226,7 @@ impl Legacy {
             // The copy says it in other words than the pieces did; it was said.
             None => return,
         };
-        facts.push(EventKind::Text { delta, message_id: self.message_id() });
+        facts.push(EventKind::Text { delta, message_id: Some(self.message_id()) });
     }
 
     fn token_count(&mut self, msg: &Msg<'_>, facts: &mut Facts<'_>) {
@@ -262,8 +262,8 @@ impl Legacy {
         self.messages = self.messages.saturating_add(1);
     }
 
-    fn message_id(&self) -> Option<Cow<'static, str>> {
-        Some(Cow::Owned(format!("message_{}", self.messages)))
+    fn message_id(&self) -> Cow<'static, str> {
+        Cow::Owned(format!("message_{}", self.messages))
     }
 }
 

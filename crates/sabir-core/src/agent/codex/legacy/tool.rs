@@ -226,7 +226,7 @@ fn file_changes(id: &str, changes: Option<&RawValue>) -> Vec<EventKind<'static>>
         let id = Cow::Owned(id.to_owned());
         let path = path.0.into_owned();
         if let Some(Update { unified_diff, move_path }) = planned.update {
-            let diff = unified_diff.map(|patch| report::diff_of_patch(&path, &patch));
+            let diff = unified_diff.map(|patch| report::diff_of_patch(&path, move_path.as_deref().unwrap_or(&path), &patch));
             return match move_path {
                 Some(to) => report::changed(Cow::Owned(to.0.into_owned()), Change::Rename, Some(Cow::Owned(path)), diff, id),
                 None => report::changed(Cow::Owned(path), Change::Update, None, diff, id),

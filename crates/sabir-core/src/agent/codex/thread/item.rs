@@ -218,9 +218,9 @@ fn end<'a>(id: Cow<'a, str>, r#type: &str, item: Item<'a>, facts: &mut Facts<'a>
             failure.or_else(|| item.result.and_then(|result| report::mcp_output(result.get()).0))
         }
         "collab_tool_call" => {
-            let states = item.agents_states.unwrap_or_default().into_values();
-            let messages: Vec<Str<'a>> = states.filter_map(|state| state.message).collect();
-            let joined = messages.iter().map(|message| &**message).collect::<Vec<_>>().join("\n");
+            let agents = item.agents_states.unwrap_or_default();
+            let messages = agents.values().filter_map(|agent| agent.message.as_deref());
+            let joined = messages.collect::<Vec<_>>().join("\n");
             (!joined.is_empty()).then_some(Cow::Owned(joined))
         }
         "file_change" => {
@@ -254,10 +254,12 @@ fn file_change<'a>(id: &Cow<'a, str>, update: FileUpdate<'a>) -> EventKind<'a> {
     };
     let text = update.diff.as_deref();
     let diff = text.map(|text| match change {
-        _ if ["@@", "--- ", "diff "].iter().any(|start| text.starts_with(start)) => report::diff_of_patch(&update.path, text),
+        _ if ["@@", "--- ", "diff "].iter().any(|start| text.starts_with(start)) => {
+            report::diff_of_patch(&update.path, &update.path, text)
+        }
         Change::Create => diff::of_new_file(&update.path, text),
         Change::Delete => report::diff_of_deleted(&update.path, text),
-        _ => report::diff_of_patch(&update.path, text),
+        _ => report::diff_of_patch(&update.path, &update.path, text),
     });
     report::changed(update.path.into(), change, None, diff, id.clone())
 }

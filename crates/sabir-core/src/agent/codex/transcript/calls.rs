@@ -32,6 +32,8 @@ struct Open {
 struct Ended {
     id: String,
     is_patch: bool,
+    /// Since 0.166 the end stands on a line of its own, and a blank line follows the output.
+    is_padded: bool,
     ok: bool,
     exit_code: Option<i32>,
     duration_ms: Option<u64>,
@@ -167,13 +169,22 @@ impl Calls {
         if position < self.open.len() {
             let Open { id, label } = self.open.remove(position);
             let End { ok, exit_code, duration_ms, .. } = *end;
-            self.ended = Some(Ended { id, is_patch: label == PATCH, ok, exit_code, duration_ms, at: self.at });
+            self.ended = Some(Ended {
+                id,
+                is_patch: label == PATCH,
+                is_padded: end.label.is_empty(),
+                ok,
+                exit_code,
+                duration_ms,
+                at: self.at,
+            });
         }
     }
 
     /// The output of the call that ended is complete.
     pub(super) fn close(&mut self, output: &str, facts: &mut Facts<'_>) {
-        let Some(Ended { id, is_patch, ok, exit_code, duration_ms, at }) = self.ended.take() else { return };
+        let Some(Ended { id, is_patch, is_padded, ok, exit_code, duration_ms, at }) = self.ended.take() else { return };
+        let output = if is_padded { one_line_end(output) } else { output };
         let now = std::mem::replace(&mut facts.at, at);
         if is_patch {
             self.patch.drain(..).filter(|_| ok).for_each(|file| facts.push(file.report(&id)));
@@ -193,12 +204,18 @@ impl Calls {
 impl Patched {
     fn report(self, id: &str) -> EventKind<'static> {
         let text = self.text.as_str();
+        let from = self.from.as_deref().unwrap_or(&self.path);
         let diff = match self.change {
             _ if text.is_empty() => None,
             Change::Create if !text.starts_with("diff ") => Some(diff::of_new_file(&self.path, text)),
             Change::Delete if !text.starts_with("diff ") => Some(report::diff_of_deleted(&self.path, text)),
-            _ => Some(report::diff_of_patch(&self.path, text)),
+            _ => Some(report::diff_of_patch(from, &self.path, one_line_end(text))),
         };
         report::changed(Cow::Owned(self.path), self.change, self.from.map(Cow::Owned), diff, Cow::Owned(id.to_owned()))
     }
+}
+
+/// The text without the blank line at its end.
+fn one_line_end(text: &str) -> &str {
+    text.strip_suffix('\n').filter(|text| text.ends_with('\n')).unwrap_or(text)
 }

@@ -49,8 +49,15 @@ fn detect(line: &str) -> Match {
         "session" => Match::yes_if(head.version.is_some() && head.cwd.is_some()),
         "response" => Match::yes_if(head.command.is_some() && head.success.is_some()),
         "message_update" => Match::yes_if(head.assistant_message_event.is_some()),
-        "agent_start" | "turn_start" | "message_start" | "message_end" | "tool_execution_start" | "tool_execution_end"
-        | "turn_end" | "agent_end" | "agent_settled" => Match::Maybe,
+        "agent_start"
+        | "turn_start"
+        | "message_start"
+        | "message_end"
+        | "tool_execution_start"
+        | "tool_execution_end"
+        | "turn_end"
+        | "agent_end"
+        | "agent_settled" => Match::Maybe,
         _ => Match::No,
     }
 }

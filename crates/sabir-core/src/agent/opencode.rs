@@ -1,4 +1,4 @@
-//! OpenCode.
+//! `opencode`.
 //!
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
 //! as server-sent events. Both speak of the same parts, which `part` turns into events.

@@ -4,6 +4,7 @@
 //! versions print only what is new. One dialect reads both, since it never looks at the repeated copies.
 
 mod stream;
+mod tools;
 mod wire;
 
 use serde::Deserialize;

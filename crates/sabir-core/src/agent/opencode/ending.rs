@@ -1,4 +1,4 @@
-//! How a session ended. OpenCode never says so in a word: the last step's reason and the errors do.
+//! How a session ended. No event says so in a word: the last step's reason and the errors do.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) struct Ending {
     answer: Held,
     /// The error that came after the last step began.
     failure: Option<(Outcome, Option<Cause>)>,
-    /// A tool call of the last step was refused, after which OpenCode may stop without a word.
+    /// A tool call of the last step was refused, after which the session may stop without a word.
     denied: bool,
 }
 
@@ -56,7 +56,7 @@ impl Ending {
             (None, Some("length")) => (Outcome::Limited, None),
             (None, Some("content-filter")) => (Outcome::Refused, Some(Cause::Refusal)),
             (None, Some("error")) => (Outcome::Failed, Some(Cause::Unknown)),
-            // After these OpenCode asks the model again; when it did not, something kept it from it.
+            // After these the model is asked again; when it was not, something kept the agent from it.
             (None, None | Some("tool-calls" | "unknown")) => (Outcome::Incomplete, self.denied.then_some(Cause::Permission)),
             (None, Some(_)) => (Outcome::Completed, None),
         };
@@ -68,7 +68,7 @@ impl Ending {
 }
 
 /// An error as an event.
-pub(super) fn error<'a>(failure: Failure<'a>, class: Option<Cause>, fatal: bool) -> EventKind<'a> {
+pub(super) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> EventKind<'_> {
     let message = failure.data.and_then(|data| data.message).unwrap_or(failure.name);
     EventKind::Error { message: message.0, class, fatal }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Exit, FileDiff, Metadata, Part, ToolState};
+use super::wire::{Exit, FileDiff, Metadata, Part, Span, ToolState, plan};
 use crate::dialect::Facts;
 use crate::diff;
 use crate::event::{Change, ChangeSource, EventKind, ToolKind, ToolStatus};
@@ -36,7 +36,7 @@ impl<'a> ToolCall<'a> {
     /// Says that it began.
     pub(super) fn push_start(&self, facts: &mut Facts<'a>) {
         let line_time = facts.at;
-        facts.at = self.state.time.and_then(|time| time.start()).or(line_time);
+        facts.at = self.state.time.and_then(Span::start).or(line_time);
         facts.push(EventKind::ToolStart {
             tool_call_id: self.id.clone(),
             name: self.name.clone(),
@@ -53,8 +53,11 @@ impl<'a> ToolCall<'a> {
         let status = status(&name, &state, metadata.exit);
         let time = state.time.unwrap_or_default();
         facts.at = time.end().or(facts.at);
+        if let Some(todos) = metadata.todos {
+            facts.push(plan(todos));
+        }
         if status == ToolStatus::Ok {
-            push_changes(&id, state.input, &metadata.filepath, metadata.exists, facts);
+            push_written(id.clone(), state.input, metadata.filepath, metadata.exists, facts);
             let edits = metadata.results.into_iter().flatten().filter_map(|edited| edited.filediff);
             for change in metadata.filediff.into_iter().chain(edits).chain(metadata.files.into_iter().flatten()) {
                 facts.push(file_change(change, id.clone()));
@@ -72,7 +75,7 @@ impl<'a> ToolCall<'a> {
     }
 }
 
-/// OpenCode names the tools of MCP servers `<server>_<tool>`.
+/// The tools of MCP servers are named `<server>_<tool>`.
 fn kind(name: &str) -> ToolKind {
     match ToolKind::of_name(name) {
         ToolKind::Other if name.contains('_') => ToolKind::Mcp,
@@ -100,10 +103,10 @@ fn status(name: &str, state: &ToolState<'_>, exit: Exit) -> ToolStatus {
 }
 
 /// What `write` reports: the path, and whether it is new. Its content is in the arguments.
-fn push_changes<'a>(
-    id: &Cow<'a, str>,
+fn push_written<'a>(
+    id: Cow<'a, str>,
     input: Option<&RawValue>,
-    path: &Option<Str<'a>>,
+    path: Option<Str<'a>>,
     exists: Option<bool>,
     facts: &mut Facts<'a>,
 ) {
@@ -114,15 +117,15 @@ fn push_changes<'a>(
     }
     let (Some(path), Some(exists)) = (path, exists) else { return };
     let arguments = input.filter(|_| !exists).and_then(|input| json::parse::<Arguments<'_>>(input.get()));
-    let diff = arguments.map(|arguments| diff::of_new_file(path, &arguments.content));
+    let diff = arguments.map(|arguments| diff::of_new_file(&path, &arguments.content));
     facts.push(EventKind::FileChange {
-        path: path.0.clone(),
+        path: path.0,
         change: if exists { Change::Update } else { Change::Create },
         from: None,
         added: diff.as_ref().map(|diff| diff.added),
         removed: diff.as_ref().map(|diff| diff.removed),
         diff: diff.map(|diff| Cow::Owned(diff.text)),
-        tool_call_id: Some(id.clone()),
+        tool_call_id: Some(id),
         source: ChangeSource::Reported,
     });
 }

@@ -1,13 +1,13 @@
 //! `run --format json`: one line for every part that is complete. There is no first line, no delta, no start of a tool
 //! call, no retry and no last line; the stream just ends.
 
-use serde::Deserialize;
-
 use std::borrow::Cow;
+
+use serde::Deserialize;
 
 use super::ending::Ending;
 use super::part::ToolCall;
-use super::wire::{self, Failure, Part};
+use super::wire::{Failure, Part, Span};
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, ToolStatus};
 use crate::json::{self, JsonDialect, Str};
@@ -60,20 +60,17 @@ impl JsonDialect for Run {
             ("text", Some(part), _) => {
                 let Some(text) = part.text else { return };
                 self.ending.text(&text);
-                facts.at = part.time.and_then(|time| time.end()).or(facts.at);
+                facts.at = part.time.and_then(Span::end).or(facts.at);
                 facts.push(EventKind::Text { delta: text.0, message_id: part.message_id.map(Cow::from) });
             }
             ("reasoning", Some(part), _) => {
                 let Some(text) = part.text else { return };
-                facts.at = part.time.and_then(|time| time.end()).or(facts.at);
+                facts.at = part.time.and_then(Span::end).or(facts.at);
                 facts.push(EventKind::Thinking { delta: text.0, message_id: part.message_id.map(Cow::from) });
             }
             ("tool_use", Some(part), _) => match ToolCall::of(part) {
-                Some(mut call) => {
+                Some(call) => {
                     call.push_start(facts);
-                    if let Some(todos) = call.metadata.todos.take() {
-                        facts.push(wire::plan(todos));
-                    }
                     if call.is_over() && call.push_end(facts) == ToolStatus::Denied {
                         self.ending.denied();
                     }

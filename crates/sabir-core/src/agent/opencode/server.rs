@@ -57,7 +57,7 @@ impl Dialect for Server {
             let told: Vec<_> = facts.drain().collect();
             for mut fact in told {
                 if let EventKind::Unrecognized { raw, .. } = &mut fact.kind {
-                    *raw = line.text.clone();
+                    raw.clone_from(&line.text);
                 }
                 facts.push_fact(fact);
             }
@@ -204,16 +204,16 @@ impl Events {
     }
 
     fn delta<'a>(&mut self, delta: Delta<'a>, facts: &mut Facts<'a>) {
-        let Delta { session_id, message_id, part_id, field, delta } = delta;
+        let Delta { session_id, message_id, part_id, field, piece } = delta;
         if &*field != "text" || self.sessions.enter(&session_id, facts).is_none() {
             return;
         }
         let Some(message) = self.sessions.message(&session_id, &message_id).filter(|message| !message.summary) else { return };
         // Reasoning has the same field as text. A part that was never announced comes whole when it is complete.
         if let Some(part) = message.part(&part_id) {
-            part.said.push(&delta);
-            part.text.push(&delta);
-            part.say(delta.0, message_id.0, facts);
+            part.said.push(&piece);
+            part.text.push(&piece);
+            part.say(piece.0, message_id.0, facts);
         }
     }
 
@@ -281,7 +281,9 @@ impl Events {
 
     fn tool<'a>(&mut self, session_id: &str, role: Role, part: Part<'a>, facts: &mut Facts<'a>) -> Option<()> {
         let message_id = part.message_id.as_deref()?.to_owned();
-        let call = ToolCall::of(part)?;
+        let mut call = ToolCall::of(part)?;
+        // The plan has an event of its own.
+        call.metadata.todos = None;
         if let Some(child) = &call.metadata.session_id {
             self.sessions.started_by(child, &call.id);
         }
@@ -356,10 +358,10 @@ impl Events {
 
     /// What was said is taken back.
     fn removed(&mut self, removed: &Removed<'_>) {
-        let Some(message) = self.sessions.message(&removed.session_id, &removed.message_id) else { return };
-        match &removed.part_id {
+        let Some(message) = self.sessions.message(&removed.session, &removed.message) else { return };
+        match &removed.part {
             Some(part) => message.parts.retain(|open| open.id != **part),
-            None => self.sessions.complete(&removed.session_id, &removed.message_id),
+            None => self.sessions.complete(&removed.session, &removed.message),
         }
     }
 }

@@ -81,10 +81,9 @@ impl Sessions {
     pub(super) fn created(&mut self, id: &str, parent: Option<&str>) {
         match parent {
             Some(parent) if self.role(parent).is_some() => self.child(id, None),
-            Some(_) => {}
             // What came before may be the last words of a session that was over when the stream began.
             None if !self.working => self.main = Some(id.to_owned()),
-            None => {}
+            _ => {}
         }
     }
 
@@ -155,7 +154,7 @@ impl Sessions {
         }
     }
 
-    /// The open message of that id. Parts of others are of the person, or old ones that OpenCode tidies up.
+    /// The open message of that id. Parts of others are of the person, or old ones that are tidied up.
     pub(super) fn message(&mut self, session: &str, id: &str) -> Option<&mut OpenMessage> {
         self.open.get_mut(session)?.message.as_mut().filter(|message| message.id == id)
     }

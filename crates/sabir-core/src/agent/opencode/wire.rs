@@ -1,4 +1,4 @@
-//! The shapes that both streams of OpenCode share, as far as they are read.
+//! The shapes that both streams share, as far as they are read.
 
 use std::borrow::Cow;
 
@@ -182,7 +182,7 @@ struct Cache {
 }
 
 impl Tokens {
-    /// The event; `None` when there are no figures, which OpenCode writes as zeros.
+    /// The event; `None` when there are no figures, which are written as zeros.
     pub(super) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
         let cache = self.cache.unwrap_or_default();
         let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
@@ -197,7 +197,7 @@ impl Tokens {
             cache_write_tokens: cache.write,
             cache_write_1h_tokens: None,
             reasoning_tokens: self.reasoning,
-            // A model without a price costs 0 in OpenCode's book; that is not knowing, not free.
+            // A model without a price costs 0 in the agent's book; that is not knowing, not free.
             cost_usd: cost.filter(|cost| *cost > 0.0),
             cost_parts: None,
             model,

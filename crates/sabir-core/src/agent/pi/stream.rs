@@ -7,12 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
-use super::wire::{Block, Message, State, ToolResult, Update, Wire};
+use super::tools::Tools;
+use super::wire::{Block, Message, State, Update, Wire};
 use crate::dialect::{End, Facts, Held, Said, Verdict};
-use crate::diff;
-use crate::event::{Cause, Change, ChangeSource, EventKind, Outcome, PermissionOption, ToolKind, ToolStatus};
+use crate::event::{Cause, EventKind, Outcome, PermissionOption};
 use crate::json::{self, JsonDialect, Str};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -26,7 +24,7 @@ pub(super) struct Stream {
     /// What was said of the open message.
     open: OpenMessage,
     /// The tool calls that run.
-    tools: BTreeMap<String, OpenTool>,
+    tools: Tools,
     /// How the last message of the model ended.
     last: Option<Ending>,
     /// Its text, where it may be the answer.
@@ -40,13 +38,6 @@ struct OpenMessage {
     id: Option<String>,
     /// By place in the content.
     blocks: BTreeMap<u32, Said>,
-}
-
-#[derive(Default)]
-struct OpenTool {
-    output: Said,
-    /// The file that an edit is about.
-    path: Option<String>,
 }
 
 /// How a message of the model ended.
@@ -73,7 +64,7 @@ impl JsonDialect for Stream {
                 Some(message) => self.message_end(message, facts),
                 None => json::unrecognized(line, facts),
             },
-            "tool_execution_start" | "tool_execution_update" | "tool_execution_end" => self.tool(wire, line, facts),
+            "tool_execution_start" | "tool_execution_update" | "tool_execution_end" => self.tools.read(wire, line, facts),
             "session" => {
                 // Its time is when the session was made, which for a resumed one is long ago.
                 self.session_id = wire.id.map(|id| id.0.into_owned());
@@ -105,7 +96,7 @@ impl JsonDialect for Stream {
                 facts.push(EventKind::Retry {
                     attempt: wire.attempt.unwrap_or(1),
                     max_attempts: wire.max_attempts,
-                    delay_ms: wire.delay_ms.map(|delay| delay as u64),
+                    delay_ms: wire.delay_ms,
                     message: wire.error_message.map_or(Cow::Borrowed("the request failed"), Cow::from),
                 });
             }
@@ -225,7 +216,7 @@ impl Stream {
         if let Some(usage) = message.usage.and_then(|usage| usage.event(message.model.map(Cow::from))) {
             facts.push(usage);
         }
-        let error = message.error_message.map(|error| error.0.into_owned());
+        let error = message.error.map(|error| error.0.into_owned());
         let refused = message.raw_stop_reason.is_some_and(|raw| is_refusal(&raw));
         let cause = match &error {
             _ if refused => Some(Cause::Refusal),
@@ -243,58 +234,6 @@ impl Stream {
         let Some(last) = &mut self.last else { return };
         if let Some(message) = last.error.take() {
             facts.push(EventKind::Error { message: Cow::Owned(message), class: last.cause, fatal });
-        }
-    }
-
-    fn tool<'a>(&mut self, wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
-        let Some(id) = wire.tool_call_id else { return json::unrecognized(line, facts) };
-        match &*wire.r#type {
-            "tool_execution_start" => {
-                let name = wire.tool_name.map_or(Cow::Borrowed("unknown"), Cow::from);
-                let tool_kind = ToolKind::of_name(&name);
-                let path = wire.args.filter(|_| tool_kind == ToolKind::Edit).and_then(path_of);
-                self.tools.insert((*id).to_owned(), OpenTool { path, ..OpenTool::default() });
-                let input = wire.args.map(|args| Cow::Borrowed(args.get()));
-                facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
-            }
-            "tool_execution_update" => {
-                let text = wire.partial_result.and_then(|result| result.into_parts().1);
-                let (Some(text), Some(tool)) = (text, self.tools.get_mut(&*id)) else { return };
-                let news = match text {
-                    Cow::Borrowed(text) => Cow::Borrowed(tool.output.news(text)),
-                    Cow::Owned(text) => Cow::Owned(tool.output.news(&text).to_owned()),
-                };
-                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news) });
-            }
-            _ => {
-                let tool = self.tools.remove(&*id).unwrap_or_default();
-                let (patch, output) = wire.result.map_or((None, None), ToolResult::into_parts);
-                let failed = wire.is_error == Some(true);
-                if let Some(patch) = patch.filter(|_| !failed)
-                    && let Some(path) = tool.path.or_else(|| path_in(&patch))
-                {
-                    let (added, removed) = diff::count(&patch);
-                    facts.push(EventKind::FileChange {
-                        path: Cow::Owned(path),
-                        change: Change::Update,
-                        from: None,
-                        diff: Some(patch),
-                        added: Some(added),
-                        removed: Some(removed),
-                        tool_call_id: Some(id.0.clone()),
-                        source: ChangeSource::Reported,
-                    });
-                }
-                let (status, exit_code) = tool_ending(failed, output.as_deref().unwrap_or(""));
-                facts.push(EventKind::ToolEnd {
-                    tool_call_id: id.0,
-                    ok: status == ToolStatus::Ok,
-                    output,
-                    status,
-                    exit_code,
-                    duration_ms: wire.duration_ms.map(|duration| duration as u64),
-                });
-            }
         }
     }
 
@@ -361,17 +300,6 @@ fn extension_request<'a>(wire: Wire<'a>, facts: &mut Facts<'a>) {
     }
 }
 
-/// Pi gives a command's exit code, and what stopped it, only in the last line of its output.
-fn tool_ending(failed: bool, output: &str) -> (ToolStatus, Option<i32>) {
-    if !failed {
-        return (ToolStatus::Ok, None);
-    }
-    match output.trim_end().rsplit('\n').next().unwrap_or("") {
-        "Command aborted" | "Operation aborted" => (ToolStatus::Cancelled, None),
-        last => (ToolStatus::Error, last.strip_prefix("Command exited with code ").and_then(|code| code.parse().ok())),
-    }
-}
-
 /// The class of a failure; providers' errors begin with their HTTP status.
 fn cause_of(error: &str) -> Cause {
     // The HTTP client's word for a connection that broke while the answer came.
@@ -386,32 +314,9 @@ fn is_refusal(raw_stop_reason: &str) -> bool {
     matches!(raw_stop_reason, "refusal" | "content_filter" | "content-filter" | "safety" | "SAFETY" | "PROHIBITED_CONTENT")
 }
 
-fn path_of(args: &RawValue) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Arguments<'a> {
-        #[serde(borrow, alias = "file_path", alias = "filePath")]
-        path: Str<'a>,
-    }
-    json::parse::<Arguments<'_>>(args.get()).map(|arguments| arguments.path.0.into_owned())
-}
-
-/// The path that a patch names.
-fn path_in(patch: &str) -> Option<String> {
-    let path = patch.lines().find_map(|line| line.strip_prefix("+++ "))?;
-    Some(path.split('\t').next().unwrap_or(path).to_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cause, ToolStatus, cause_of, path_in, tool_ending};
-
-    #[test]
-    fn the_exit_code_is_in_the_last_line() {
-        assert_eq!(tool_ending(true, "out\n\n\nCommand exited with code 3"), (ToolStatus::Error, Some(3)));
-        assert_eq!(tool_ending(true, "Command timed out after 2 seconds"), (ToolStatus::Error, None));
-        assert_eq!(tool_ending(true, "partial\n\nCommand aborted"), (ToolStatus::Cancelled, None));
-        assert_eq!(tool_ending(false, "Command exited with code 3"), (ToolStatus::Ok, None));
-    }
+    use super::{Cause, cause_of};
 
     #[test]
     fn failures_are_classed_by_the_status_they_begin_with() {
@@ -419,10 +324,5 @@ mod tests {
         assert_eq!(cause_of("529 {\"type\":\"error\"}"), Cause::Overloaded);
         assert_eq!(cause_of("terminated"), Cause::Network);
         assert_eq!(cause_of("An unknown error occurred"), Cause::Unknown);
-    }
-
-    #[test]
-    fn a_patch_names_its_file() {
-        assert_eq!(path_in("--- a.txt\n+++ a.txt\t\n@@ -1 +1 @@\n").as_deref(), Some("a.txt"));
     }
 }

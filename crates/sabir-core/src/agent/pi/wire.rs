@@ -35,7 +35,7 @@ pub(super) struct Wire<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) is_error: Option<bool>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) duration_ms: Option<f64>,
+    pub(super) duration_ms: Option<u64>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) will_retry: Option<bool>,
     #[serde(default, deserialize_with = "json::lenient")]
@@ -47,11 +47,9 @@ pub(super) struct Wire<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) max_attempts: Option<u32>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) delay_ms: Option<f64>,
+    pub(super) delay_ms: Option<u64>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) error_message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) final_error: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) error: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
@@ -102,8 +100,8 @@ pub(super) struct Message<'a> {
     pub(super) stop_reason: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) raw_stop_reason: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) error_message: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "errorMessage")]
+    pub(super) error: Option<Str<'a>>,
 }
 
 /// A piece of a message's content.
@@ -156,9 +154,8 @@ pub(super) struct Usage {
     cost: Option<Cost>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Cost {
     input: f64,
     output: f64,

@@ -43,20 +43,17 @@ impl Asked {
         let id = event.id?.0;
         let tool_call_id = event.tool.map(|tool| tool.call_id).or(event.call_id).map(Cow::from);
         let mut questions = event.questions.into_iter().flatten();
-        let (title, options) = match questions.next() {
-            Some(asking) => {
-                let options = asking.options.into_iter().flatten();
-                let options = options.map(|choice| PermissionOption { id: choice.label.0.clone(), label: choice.label.0 });
-                (asking.question.0, options.collect())
-            }
-            None => {
-                let what = event.permission.map_or(Cow::Borrowed("permission"), Cow::from);
-                let patterns: Vec<&str> = event.patterns.iter().flatten().map(|pattern| &**pattern).collect();
-                let asked = if patterns.is_empty() { what } else { Cow::Owned(format!("{what}: {}", patterns.join(", "))) };
-                let options = [("once", "Allow once"), ("always", "Always allow"), ("reject", "Reject")];
-                let options = options.map(|(id, label)| PermissionOption { id: id.into(), label: label.into() });
-                (event.title.map_or(asked, Cow::from), options.into())
-            }
+        let (title, options) = if let Some(asking) = questions.next() {
+            let options = asking.options.into_iter().flatten();
+            let options = options.map(|choice| PermissionOption { id: choice.label.0.clone(), label: choice.label.0 });
+            (asking.question.0, options.collect())
+        } else {
+            let what = event.permission.map_or(Cow::Borrowed("permission"), Cow::from);
+            let patterns: Vec<&str> = event.patterns.iter().flatten().map(|pattern| &**pattern).collect();
+            let asked = if patterns.is_empty() { what } else { Cow::Owned(format!("{what}: {}", patterns.join(", "))) };
+            let options = [("once", "Allow once"), ("always", "Always allow"), ("reject", "Reject")];
+            let options = options.map(|(id, label)| PermissionOption { id: id.into(), label: label.into() });
+            (event.title.map_or(asked, Cow::from), options.into())
         };
         if self.waiting.len() >= WAITING {
             self.waiting.pop_first();

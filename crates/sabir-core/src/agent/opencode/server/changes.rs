@@ -1,6 +1,6 @@
 //! Files that changed in a step without a tool that says so, such as by a command.
 //!
-//! After a step OpenCode names all files that differ from before it; what became of them, its file watcher tells.
+//! After a step the server names all files that differ from before it; what became of them, its file watcher tells.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -44,8 +44,8 @@ pub(super) struct Delta<'a> {
     pub(super) part_id: Str<'a>,
     #[serde(borrow)]
     pub(super) field: Str<'a>,
-    #[serde(borrow)]
-    pub(super) delta: Str<'a>,
+    #[serde(borrow, rename = "delta")]
+    pub(super) piece: Str<'a>,
 }
 
 /// `message.part.updated`.
@@ -164,11 +164,11 @@ pub(super) struct TodoEvent<'a> {
 #[derive(Deserialize)]
 pub(super) struct Removed<'a> {
     #[serde(borrow, rename = "sessionID")]
-    pub(super) session_id: Str<'a>,
+    pub(super) session: Str<'a>,
     #[serde(borrow, rename = "messageID")]
-    pub(super) message_id: Str<'a>,
+    pub(super) message: Str<'a>,
     #[serde(borrow, rename = "partID")]
-    pub(super) part_id: Option<Str<'a>>,
+    pub(super) part: Option<Str<'a>>,
 }
 
 /// `file.watcher.updated`.

@@ -132,6 +132,7 @@ fn push_written<'a>(
 
 fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
     let FileDiff { file, patch, additions, deletions, r#type, move_path } = change;
+    let patch = patch.filter(|patch| !patch.is_empty());
     let counted = patch.as_deref().map(diff::count);
     let kind = match (r#type.as_deref(), &move_path) {
         (_, Some(_)) => Change::Rename,

@@ -245,9 +245,13 @@ impl Events {
                 }
             }
             "step-start" => {
-                let (_, new) = message.part_or_new(id, PartKind::Step);
-                message.parts.iter_mut().for_each(|part| part.text.clear());
-                if new && role == Role::Main {
+                if message.part(id).is_some() {
+                    return Some(());
+                }
+                // Older versions write all steps into one message; what is over is forgotten.
+                message.parts.clear();
+                message.part_or_new(id, PartKind::Step);
+                if role == Role::Main {
                     self.sessions.works();
                     self.changes.step_start();
                     self.ending.step_start();

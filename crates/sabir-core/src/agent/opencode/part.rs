@@ -132,8 +132,8 @@ fn push_written<'a>(
 
 fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
     let FileDiff { file, patch, additions, deletions, r#type, move_path } = change;
-    let patch = patch.filter(|patch| !patch.is_empty());
-    let counted = patch.as_deref().map(diff::count);
+    let diff = patch.filter(|text| !text.is_empty());
+    let counted = diff.as_deref().map(diff::count);
     let kind = match (r#type.as_deref(), &move_path) {
         (_, Some(_)) => Change::Rename,
         (Some("add"), _) => Change::Create,
@@ -148,7 +148,7 @@ fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
         path: path.0,
         change: kind,
         from,
-        diff: patch.map(Cow::from),
+        diff: diff.map(Cow::from),
         added: additions.or(counted.map(|(added, _)| added)),
         removed: deletions.or(counted.map(|(_, removed)| removed)),
         tool_call_id: Some(id),

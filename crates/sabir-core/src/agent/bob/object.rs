@@ -45,7 +45,7 @@ impl Dialect for Object {
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         if let Some(text) = self.printed.rest() {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text) });
+            facts.push(json::broken_off(&text));
         }
         self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
     }
@@ -75,7 +75,8 @@ impl Object {
             narration.piece(response, &mut parts);
             narration.end(&mut parts);
         }
-        let answer: String = parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
+        let answer: String =
+            parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
         parts.into_iter().for_each(|part| part.push(&mut told));
         let status = if wire.error.is_some() { "error" } else { "success" };
         let verdict = usage::verdict(status, wire.error.as_ref().map(|error| &*error.message));
@@ -95,7 +96,9 @@ impl Object {
 
 /// The object is that of Gemini CLI but for the coins and the name of the model.
 pub(super) fn detect(line: &str) -> Match {
-    let key = |name: &str| line.trim_start().strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "));
+    let key = |name: &str| {
+        line.trim_start().strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
+    };
     if line.starts_with(' ') && (key("session_costs") || (key("premium") && line.ends_with('{'))) {
         return Match::Yes;
     }

@@ -70,8 +70,8 @@ pub(super) struct Stream {
     completion: Option<String>,
     /// The call of `attempt_completion` that is open.
     completing: Option<String>,
-    /// The model is answering: the next tool result ends its turn.
-    answering: bool,
+    /// A response has begun, and its tool calls are not all done.
+    in_turn: bool,
     /// Open calls that have a name, and those that we had to name, in their order.
     named: Vec<String>,
     unnamed: VecDeque<String>,
@@ -191,7 +191,6 @@ impl Stream {
     }
 
     fn tool_result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
-        self.answering = false;
         let id = self.close(wire.tool_id.map(Cow::from));
         let status = match wire.status.as_deref() {
             Some("success") => ToolStatus::Ok,
@@ -209,6 +208,9 @@ impl Stream {
         }
         let output = wire.output.or_else(|| wire.error.map(message_of));
         facts.push(tool_end(id, status, output.map(Cow::from)));
+        if self.named.is_empty() && self.unnamed.is_empty() {
+            self.end_turn(facts);
+        }
     }
 
     /// The call that a result is of: 2.x names it only here, so that it is the oldest one without a name.
@@ -248,13 +250,20 @@ impl Stream {
             }
             stats.report(facts);
         }
+        self.end_turn(facts);
         self.ended = Some(verdict);
     }
 
     /// After the prompt and after tool results, the first thing that comes is of a new response.
     fn begin_turn(&mut self, facts: &mut Facts<'_>) {
-        if !std::mem::replace(&mut self.answering, true) {
+        if !std::mem::replace(&mut self.in_turn, true) {
             facts.push(EventKind::TurnStart { turn: 0 });
+        }
+    }
+
+    fn end_turn(&mut self, facts: &mut Facts<'_>) {
+        if std::mem::take(&mut self.in_turn) {
+            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
         }
     }
 }

@@ -57,7 +57,7 @@ impl<'a> Stats<'a> {
             facts.push(usage(self.input_tokens, self.output_tokens, self.cached, None, total, None));
         }
         if let Some(coins) = self.session_costs {
-            facts.push(EventKind::Activity { message: Cow::Owned(format!("session cost: {coins} coins")) });
+            facts.push(EventKind::Activity { message: Cow::Owned(format!("session cost: {coins} (Bob's own unit)")) });
         }
     }
 }

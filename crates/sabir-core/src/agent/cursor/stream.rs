@@ -91,8 +91,10 @@ pub(super) struct Stream {
     /// The last whole text since the last tool call.
     answer: Held,
     said_anything: bool,
-    /// The model is answering: the end of a tool call ends its turn.
+    /// The model is answering: what comes next is of the same response until a tool call has ended.
     answering: bool,
+    /// Whether a turn has begun at all.
+    in_turn: bool,
     /// The response that the last tool call is of.
     response: Option<String>,
     /// Calls that began and did not end.
@@ -254,6 +256,9 @@ impl Stream {
                 scope: UsageScope::Run,
             });
         }
+        if std::mem::take(&mut self.in_turn) {
+            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+        }
         self.ended = Some(verdict);
     }
 
@@ -262,6 +267,7 @@ impl Stream {
     fn begin_turn(&mut self, response: Option<&str>, facts: &mut Facts<'_>) {
         let same = response.is_some() && response == self.response.as_deref();
         if !std::mem::replace(&mut self.answering, true) && !same {
+            self.in_turn = true;
             facts.push(EventKind::TurnStart { turn: 0 });
         }
     }
@@ -329,10 +335,22 @@ pub(super) fn detect(line: &str) -> Match {
         ("system", Some("init")) => Match::yes_if(probe.api_key_source.is_some() && probe.permission_mode.is_some()),
         ("thinking", Some("delta" | "completed")) => Match::Yes,
         ("tool_call", Some("started" | "completed")) => Match::yes_if(probe.tool_call.is_some()),
-        ("assistant", None) if probe.message.is_some() => if timed { Match::Yes } else { Match::Maybe },
+        ("assistant", None) if probe.message.is_some() => {
+            if timed {
+                Match::Yes
+            } else {
+                Match::Maybe
+            }
+        }
         ("user", None) => maybe(probe.message.is_some()),
         ("connection" | "retry", Some(_)) => maybe(timed),
-        ("result", Some(_)) => if probe.request_id.is_some() { Match::Yes } else { maybe(probe.is_error.is_some()) },
+        ("result", Some(_)) => {
+            if probe.request_id.is_some() {
+                Match::Yes
+            } else {
+                maybe(probe.is_error.is_some())
+            }
+        }
         _ => Match::No,
     }
 }

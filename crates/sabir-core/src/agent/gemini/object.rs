@@ -83,7 +83,7 @@ impl Dialect for Object {
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         if let Some(text) = self.printed.rest() {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text) });
+            facts.push(json::broken_off(&text));
         }
         let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         ending::with_exit_code(verdict, end)
@@ -108,7 +108,8 @@ impl Object {
             permission_mode: None,
             tools: None,
         });
-        if let Some(tools) = wire.stats.as_ref().and_then(|stats| stats.tools.as_ref()).filter(|tools| !tools.by_name.is_empty()) {
+        if let Some(tools) = wire.stats.as_ref().and_then(|stats| stats.tools.as_ref()).filter(|tools| !tools.by_name.is_empty())
+        {
             let calls: Vec<String> = tools.by_name.iter().map(|(name, calls)| format!("{} ×{}", &**name, calls.count)).collect();
             facts.push(EventKind::Activity { message: Cow::Owned(format!("tool calls: {}", calls.join(", "))) });
         }
@@ -143,10 +144,14 @@ pub(super) fn detect(line: &str) -> Match {
         response: Option<serde::de::IgnoredAny>,
         stats: Option<serde::de::IgnoredAny>,
     }
-    let key = |name: &str| line.strip_prefix("  \"").and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "));
+    let key = |name: &str| {
+        line.strip_prefix("  \"").and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
+    };
     if line.starts_with('{') {
         let probe = json::parse::<Probe>(line);
-        return Match::yes_if(probe.is_some_and(|probe| probe.r#type.is_none() && probe.response.is_some() && probe.stats.is_some()));
+        return Match::yes_if(
+            probe.is_some_and(|probe| probe.r#type.is_none() && probe.response.is_some() && probe.stats.is_some()),
+        );
     }
     if line.starts_with("      \"gemini-") && line.ends_with("\": {") {
         return Match::Yes;

@@ -58,8 +58,8 @@ pub(super) struct Wire<'a> {
 pub(super) struct Stream {
     /// The text since the last tool call.
     answer: Held,
-    /// The model is answering: the next tool result ends its turn.
-    answering: bool,
+    /// A response has begun, and its tool calls are not all done.
+    in_turn: bool,
     session: Option<(Option<String>, String)>,
     /// Calls that are open, and what they do.
     open: Vec<(String, ToolKind)>,
@@ -138,7 +138,6 @@ impl Stream {
     }
 
     fn tool_result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
-        self.answering = false;
         self.answer.clear();
         let id: Cow<'a, str> = wire.tool_id.map(Cow::from).unwrap_or_default();
         let kind = self.open.iter().position(|(open, _)| *open == id).map(|at| self.open.swap_remove(at).1);
@@ -163,6 +162,9 @@ impl Stream {
             exit_code,
             duration_ms: None,
         });
+        if self.open.is_empty() {
+            self.end_turn(facts);
+        }
     }
 
     fn error<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -187,6 +189,7 @@ impl Stream {
             self.tell_model(&stats, facts);
             stats.report(facts);
         }
+        self.end_turn(facts);
         self.ended = Some(verdict);
     }
 
@@ -201,8 +204,14 @@ impl Stream {
 
     /// After the prompt and after tool results, the first thing that comes is of a new response.
     fn begin_turn(&mut self, facts: &mut Facts<'_>) {
-        if !std::mem::replace(&mut self.answering, true) {
+        if !std::mem::replace(&mut self.in_turn, true) {
             facts.push(EventKind::TurnStart { turn: 0 });
+        }
+    }
+
+    fn end_turn(&mut self, facts: &mut Facts<'_>) {
+        if std::mem::take(&mut self.in_turn) {
+            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
         }
     }
 }
@@ -309,7 +318,11 @@ pub(super) fn detect(line: &str) -> Match {
         },
         ("tool_result", _, None, Some(_), _) => maybe(probe.status.is_some()),
         ("result", .., Some(stats)) if stats.session_costs.is_none() => {
-            if stats.models.is_some() || stats.cached.is_some() { Match::Yes } else { maybe(probe.status.is_some()) }
+            if stats.models.is_some() || stats.cached.is_some() {
+                Match::Yes
+            } else {
+                maybe(probe.status.is_some())
+            }
         }
         ("error", ..) => maybe(probe.severity.is_some()),
         _ => Match::No,

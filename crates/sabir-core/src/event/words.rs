@@ -308,7 +308,7 @@ impl ToolKind {
             "move" | "movefile" | "rename" | "renamefile" => Self::Move,
             "grep" | "glob" | "ls" | "list" | "listdir" | "listdirectory" | "listfiles" | "search" | "searchfiles"
             | "searchfilecontent" | "grepsearch" | "find" | "semsearch" | "codebasesearch" | "toolsearch" | "filesearch"
-            | "globfiles" => Self::Search,
+            | "globfiles" | "listcodedefinitionnames" => Self::Search,
             "webfetch" | "websearch" | "fetch" | "fetchurl" | "googlewebsearch" | "browseraction" | "urlfetch" => Self::Fetch,
             "task"
             | "agent"
@@ -320,7 +320,8 @@ impl ToolKind {
             | "collabtoolcall"
             | "newtask"
             | "codebaseinvestigator"
-            | "invokeagent" => Self::Delegate,
+            | "invokeagent"
+            | "delegatetoagent" => Self::Delegate,
             "todowrite" | "todoread" | "todo" | "updateplan" | "updatetodolist" | "updatetodos" | "writetodos" | "taskcreate"
             | "taskupdate" | "tasklist" | "taskget" | "plan" | "exitplanmode" | "enterplanmode" => Self::Plan,
             "think" | "thinking" | "sequentialthinking" => Self::Think,

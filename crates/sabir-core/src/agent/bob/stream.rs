@@ -244,7 +244,7 @@ impl Stream {
             facts.push(tool_end(Cow::Owned(id), ToolStatus::Ok, None));
         }
         if let Some(mut stats) = wire.stats {
-            verdict.duration_ms = stats.duration_ms;
+            verdict.duration_ms = stats.duration_ms.filter(|duration| *duration > 0);
             if let Some(handle) = stats.task_id.take().filter(|_| !self.session_known) {
                 facts.push(session(Some(handle.into()), None));
             }

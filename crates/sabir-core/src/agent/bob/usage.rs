@@ -56,7 +56,7 @@ impl<'a> Stats<'a> {
             let total = self.total_tokens.filter(|_| self.input_tokens.is_none() && self.output_tokens.is_none());
             facts.push(usage(self.input_tokens, self.output_tokens, self.cached, None, total, None));
         }
-        if let Some(coins) = self.session_costs {
+        if let Some(coins) = self.session_costs.filter(|coins| *coins > 0.0) {
             facts.push(EventKind::Activity { message: Cow::Owned(format!("session cost: {coins} (Bob's own unit)")) });
         }
     }

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::event::{Change, ChangeSource, EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
-use crate::json::{self, Str};
+use crate::json::{self, Str, StringOr};
 
 /// `{"shellToolCall":{"args":…,"result":…},"toolCallId":…}`, or `{"function":{"name":…,"arguments":…}}` in old versions.
 #[derive(Default)]
@@ -132,7 +132,9 @@ struct Fields<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    content: Option<Str<'a>>,
+    content: Option<StringOr<'a, Vec<Content<'a>>>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    is_error: Option<bool>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     path: Option<Str<'a>>,
     lines_added: Option<u64>,
@@ -141,6 +143,19 @@ struct Fields<'a> {
     diff_string: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     todos: Option<Vec<Todo<'a>>>,
+}
+
+/// A piece of what an MCP tool gave back: `{"text":{"text":…}}`.
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(borrow)]
+    text: StringOr<'a, Inner<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Inner<'a> {
+    #[serde(borrow)]
+    text: Str<'a>,
 }
 
 #[derive(Deserialize)]
@@ -189,7 +204,7 @@ impl<'a> Call<'a> {
         };
         let mut fields = value.and_then(|value| json::parse::<Fields<'a>>(value.get())).unwrap_or_default();
         let status = match status {
-            ToolStatus::Ok if fields.exit_code.is_some_and(|code| code != 0) => ToolStatus::Error,
+            ToolStatus::Ok if fields.exit_code.is_some_and(|code| code != 0) || fields.is_error == Some(true) => ToolStatus::Error,
             ToolStatus::Error if fields.aborted == Some(true) => ToolStatus::Cancelled,
             status => status,
         };
@@ -239,7 +254,19 @@ fn output<'a>(fields: Fields<'a>) -> Option<Cow<'a, str>> {
             (false, false) => stdout + stderr,
         });
     }
+    let content = content.map(|content| Str(text_of(content)));
     [error, error_message, reason, content, message].into_iter().flatten().find(|text| !text.is_empty()).map(Cow::from)
+}
+
+fn text_of<'a>(content: StringOr<'a, Vec<Content<'a>>>) -> Cow<'a, str> {
+    let parts = match content {
+        StringOr::String(text) => return text.into(),
+        StringOr::Other(parts) => parts,
+    };
+    let texts = parts.into_iter().map(|Content { text }| match text {
+        StringOr::String(text) | StringOr::Other(Inner { text }) => Cow::from(text),
+    });
+    texts.reduce(|text, more| text + more).unwrap_or_default()
 }
 
 fn file_change<'a>(id: &Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -> Option<EventKind<'a>> {

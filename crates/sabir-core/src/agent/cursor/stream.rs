@@ -91,6 +91,7 @@ pub(super) struct Stream {
     /// The last whole text since the last tool call.
     answer: Held,
     said_anything: bool,
+    session_known: bool,
     /// The model is answering: what comes next is of the same response until a tool call has ended.
     answering: bool,
     /// Whether a turn has begun at all.
@@ -106,17 +107,10 @@ pub(super) struct Stream {
 impl JsonDialect for Stream {
     type Wire<'a> = Wire<'a>;
 
-    fn message<'a>(&mut self, wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
+    fn message<'a>(&mut self, mut wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         facts.at = wire.timestamp_ms.and_then(Timestamp::from_millis);
         match (&*wire.r#type, wire.subtype.as_deref()) {
-            ("system", Some("init")) => facts.push(EventKind::Session {
-                session_id: wire.session_id.map(Cow::from),
-                model: wire.model.map(Cow::from),
-                cwd: wire.cwd.map(Cow::from),
-                agent_version: None,
-                permission_mode: wire.permission_mode.map(Cow::from),
-                tools: None,
-            }),
+            ("system", Some("init")) => self.session(&mut wire, facts),
             // The prompt, as it was given.
             ("user", _) => {}
             ("thinking", Some("delta")) => {
@@ -174,6 +168,18 @@ impl JsonDialect for Stream {
 }
 
 impl Stream {
+    fn session<'a>(&mut self, wire: &mut Wire<'a>, facts: &mut Facts<'a>) {
+        self.session_known = true;
+        facts.push(EventKind::Session {
+            session_id: wire.session_id.take().map(Cow::from),
+            model: wire.model.take().map(Cow::from),
+            cwd: wire.cwd.take().map(Cow::from),
+            agent_version: None,
+            permission_mode: wire.permission_mode.take().map(Cow::from),
+            tools: None,
+        });
+    }
+
     fn assistant<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
         let Some(text) = wire.message.and_then(text_of) else { return };
         self.begin_turn(wire.model_call_id.as_deref(), facts);
@@ -222,7 +228,10 @@ impl Stream {
         }
     }
 
-    fn result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
+    fn result<'a>(&mut self, mut wire: Wire<'a>, facts: &mut Facts<'a>) {
+        if !self.session_known {
+            self.session(&mut wire, facts);
+        }
         let failed = wire.is_error == Some(true) || wire.subtype.as_deref() != Some("success");
         let mut verdict = if failed {
             let message: Cow<'a, str> = wire.error.or(wire.result).map(Cow::from).unwrap_or_default();

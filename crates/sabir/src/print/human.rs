@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolStatus};
+use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
 use sabir_core::fold::{CostSource, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::view::call_detail;
 
@@ -37,7 +37,10 @@ enum Speech {
 
 struct Call {
     name: String,
+    kind: ToolKind,
     detail: Option<String>,
+    /// What it changed, as far as that was said before its end.
+    changes: Vec<String>,
 }
 
 impl Human {
@@ -58,20 +61,24 @@ impl Human {
             }
             EventKind::Text { delta, .. } => self.speech(Speech::Text, delta),
             EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
-            EventKind::ToolStart { tool_call_id, name, input, title, .. } => {
-                let detail = title.as_deref().map(str::to_owned).or_else(|| input.as_deref().and_then(call_detail));
-                self.open.insert(tool_call_id.to_string(), Call { name: name.to_string(), detail });
+            EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+                let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
+                self.open.insert(
+                    tool_call_id.to_string(),
+                    Call { name: name.to_string(), kind: *tool_kind, detail, changes: Vec::new() },
+                );
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
                 if let Some(call) = self.open.get_mut(tool_call_id.as_ref()) {
-                    call.detail = call_detail(input).or(call.detail.take());
+                    call.detail = call_detail(call.kind, None, Some(input)).or(call.detail.take());
                 }
             }
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
                 let call = self.open.remove(tool_call_id.as_ref());
                 self.tool(depth, call.as_ref(), output.as_deref(), *status, *exit_code, *duration_ms);
+                call.iter().flat_map(|call| &call.changes).for_each(|change| self.line(depth + 1, NOTE, change));
             }
-            EventKind::FileChange { path, change, from, added, removed, .. } => {
+            EventKind::FileChange { path, change, from, added, removed, tool_call_id, .. } => {
                 let sign = match change {
                     Change::Create => "+",
                     Change::Delete => "-",
@@ -82,7 +89,11 @@ impl Human {
                     (Some(added), Some(removed)) => format!("  +{added} -{removed}"),
                     _ => String::new(),
                 };
-                self.line(depth + 1, NOTE, &format!("{sign} {from}{path}{counts}"));
+                let line = format!("{sign} {from}{path}{counts}");
+                match tool_call_id.as_ref().and_then(|id| self.open.get_mut(id.as_ref())) {
+                    Some(call) => call.changes.push(line),
+                    None => self.line(depth + 1, NOTE, &line),
+                }
             }
             EventKind::Plan { items } => {
                 for item in items {
@@ -150,7 +161,13 @@ impl Human {
         let room = self.width.saturating_sub(depth * 2 + said.len() + 2);
         let head = fit(&visible(&format!("{name}  {detail}")), room);
         let (name, rest) = head.split_at(name.len().min(head.len()).min(floor(&head, name.len())));
-        let line = format!("{}{} {}{rest}{}", "  ".repeat(depth), self.paint(style, sign), self.paint(NAME, name), self.paint(DIM, &said));
+        let line = format!(
+            "{}{} {}{rest}{}",
+            "  ".repeat(depth),
+            self.paint(style, sign),
+            self.paint(NAME, name),
+            self.paint(DIM, &said)
+        );
         self.printed.push_str(&line);
         self.printed.push('\n');
         // Of a failure the last line is the one that tells; a success is taken at its word.
@@ -238,9 +255,12 @@ impl Human {
 fn tokens(result: &SessionResult) -> String {
     let tokens = &result.tokens;
     let Some(total) = tokens.total else { return "—".to_owned() };
-    let parts = [("in", tokens.uncached_input), ("cached", tokens.cache_read), ("written", tokens.cache_write), ("out", tokens.output)];
-    let parts: Vec<String> =
-        parts.into_iter().filter_map(|(name, count)| count.filter(|count| *count > 0).map(|count| format!("{} {name}", grouped(count)))).collect();
+    let parts =
+        [("in", tokens.uncached_input), ("cached", tokens.cache_read), ("written", tokens.cache_write), ("out", tokens.output)];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter_map(|(name, count)| count.filter(|count| *count > 0).map(|count| format!("{} {name}", grouped(count))))
+        .collect();
     format!("{} ({})", grouped(total), parts.join(", "))
 }
 

@@ -77,7 +77,9 @@ impl Object {
         }
         let answer: String =
             parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
-        parts.into_iter().for_each(|part| part.push(&mut told));
+        for part in parts {
+            part.push(&mut told);
+        }
         let status = if wire.error.is_some() { "error" } else { "success" };
         let verdict = usage::verdict(status, wire.error.as_ref().map(|error| &*error.message));
         if let Some(Problem { message }) = wire.error {
@@ -89,7 +91,9 @@ impl Object {
             stats.report(&mut told);
         }
         // The object's text does not outlive this line.
-        told.drain().for_each(|fact| facts.push_fact(fact.into_owned()));
+        for fact in told.drain() {
+            facts.push_fact(fact.into_owned());
+        }
         self.ended = Some(verdict);
     }
 }

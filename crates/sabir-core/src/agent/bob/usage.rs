@@ -62,14 +62,14 @@ impl<'a> Stats<'a> {
     }
 }
 
-fn usage<'a>(
+fn usage(
     input: Option<u64>,
     output: Option<u64>,
     cached: Option<u64>,
     reasoning: Option<u64>,
     total_tokens: Option<u64>,
-    model: Option<Cow<'a, str>>,
-) -> EventKind<'a> {
+    model: Option<Cow<'_, str>>,
+) -> EventKind<'_> {
     EventKind::Usage {
         input_tokens: input.map(|input| input.saturating_sub(cached.unwrap_or(0))),
         output_tokens: output,

@@ -196,7 +196,7 @@ impl<'a> Call<'a> {
     }
 
     /// The events of its end: what it changed, and how it went.
-    pub(super) fn end(self, id: &Cow<'a, str>, mut push: impl FnMut(EventKind<'a>)) {
+    pub(super) fn end(self, id: Cow<'a, str>, mut push: impl FnMut(EventKind<'a>)) {
         let (status, value) = match &self.result {
             Some(Outcome { case, value }) => (status_of(case), Some(*value)),
             // Old versions report only that it is over.
@@ -204,12 +204,14 @@ impl<'a> Call<'a> {
         };
         let mut fields = value.and_then(|value| json::parse::<Fields<'a>>(value.get())).unwrap_or_default();
         let status = match status {
-            ToolStatus::Ok if fields.exit_code.is_some_and(|code| code != 0) || fields.is_error == Some(true) => ToolStatus::Error,
+            ToolStatus::Ok if fields.exit_code.is_some_and(|code| code != 0) || fields.is_error == Some(true) => {
+                ToolStatus::Error
+            }
             ToolStatus::Error if fields.aborted == Some(true) => ToolStatus::Cancelled,
             status => status,
         };
         if status == ToolStatus::Ok
-            && let Some(change) = file_change(id, self.kind(), &mut fields)
+            && let Some(change) = file_change(id.clone(), self.kind(), &mut fields)
         {
             push(change);
         }
@@ -218,14 +220,7 @@ impl<'a> Call<'a> {
         }
         let (exit_code, duration_ms) = (fields.exit_code, fields.execution_time);
         let output = output(fields).or_else(|| value.map(|value| Cow::Borrowed(value.get())));
-        push(EventKind::ToolEnd {
-            tool_call_id: id.clone(),
-            ok: status == ToolStatus::Ok,
-            output,
-            status,
-            exit_code,
-            duration_ms,
-        });
+        push(EventKind::ToolEnd { tool_call_id: id, ok: status == ToolStatus::Ok, output, status, exit_code, duration_ms });
     }
 }
 
@@ -269,7 +264,7 @@ fn text_of<'a>(content: StringOr<'a, Vec<Content<'a>>>) -> Cow<'a, str> {
     texts.reduce(|text, more| text + more).unwrap_or_default()
 }
 
-fn file_change<'a>(id: &Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -> Option<EventKind<'a>> {
+fn file_change<'a>(id: Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -> Option<EventKind<'a>> {
     if kind != ToolKind::Edit || (fields.diff_string.is_none() && fields.lines_added.is_none()) {
         return None;
     }
@@ -282,7 +277,7 @@ fn file_change<'a>(id: &Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -
         diff,
         added: fields.lines_added,
         removed: fields.lines_removed,
-        tool_call_id: Some(id.clone()),
+        tool_call_id: Some(id),
         source: ChangeSource::Reported,
     })
 }

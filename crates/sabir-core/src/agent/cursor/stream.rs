@@ -75,12 +75,15 @@ struct Block<'a> {
 
 /// The classes are disjoint already.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Usage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
+    #[serde(rename = "inputTokens")]
+    input: Option<u64>,
+    #[serde(rename = "outputTokens")]
+    output: Option<u64>,
+    #[serde(rename = "cacheReadTokens")]
+    cache_read: Option<u64>,
+    #[serde(rename = "cacheWriteTokens")]
+    cache_write: Option<u64>,
 }
 
 /// Reads the stream.
@@ -111,14 +114,13 @@ impl JsonDialect for Stream {
         facts.at = wire.timestamp_ms.and_then(Timestamp::from_millis);
         match (&*wire.r#type, wire.subtype.as_deref()) {
             ("system", Some("init")) => self.session(&mut wire, facts),
-            // The prompt, as it was given.
-            ("user", _) => {}
+            // The prompt, as it was given, and the end of what came in pieces.
+            ("user", _) | ("thinking", Some("completed")) => {}
             ("thinking", Some("delta")) => {
                 self.begin_turn(None, facts);
                 let delta = wire.text.map(Cow::from).unwrap_or_default();
                 facts.push(EventKind::Thinking { delta, message_id: None });
             }
-            ("thinking", Some("completed")) => {}
             ("assistant", _) => self.assistant(wire, facts),
             ("tool_call", Some("started" | "completed")) if wire.call_id.is_some() && wire.tool_call.is_some() => {
                 self.tool_call(wire, facts);
@@ -224,7 +226,7 @@ impl Stream {
         if ends {
             self.answering = false;
             self.open.retain(|open| *open != id);
-            call.end(&id, |kind| facts.push(kind));
+            call.end(id, |kind| facts.push(kind));
         }
     }
 
@@ -252,11 +254,11 @@ impl Stream {
         verdict.api_duration_ms = wire.duration_api_ms;
         if let Some(usage) = wire.usage {
             facts.push(EventKind::Usage {
-                input_tokens: usage.input_tokens,
-                output_tokens: usage.output_tokens,
+                input_tokens: usage.input,
+                output_tokens: usage.output,
                 total_tokens: None,
-                cache_read_tokens: usage.cache_read_tokens,
-                cache_write_tokens: usage.cache_write_tokens,
+                cache_read_tokens: usage.cache_read,
+                cache_write_tokens: usage.cache_write,
                 cache_write_1h_tokens: None,
                 reasoning_tokens: None,
                 cost_usd: None,

@@ -25,8 +25,8 @@ impl<'a> Part<'a> {
     /// The event of it; an echo is a line for people.
     pub(super) fn push(self, facts: &mut Facts<'a>) {
         facts.push(match self {
-            Self::Text(delta) => EventKind::Text { delta, message_id: None },
-            Self::Thinking(delta) => EventKind::Thinking { delta, message_id: None },
+            Self::Text(delta) => EventKind::Text { delta: delta.into(), message_id: None },
+            Self::Thinking(delta) => EventKind::Thinking { delta: delta.into(), message_id: None },
             Self::Echo(message) => EventKind::Activity { message },
         });
     }

@@ -140,7 +140,7 @@ impl Stream {
         self.begin_turn(facts);
         if wire.is_reasoning == Some(true) {
             self.end_message(facts);
-            facts.push(EventKind::Thinking { delta: content, message_id: None });
+            facts.push(EventKind::Thinking { delta: content.into(), message_id: None });
             return;
         }
         let mut parts = Vec::new();
@@ -273,7 +273,14 @@ fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) ->
 }
 
 fn tool_end<'a>(tool_call_id: Cow<'a, str>, status: ToolStatus, output: Option<Cow<'a, str>>) -> EventKind<'a> {
-    EventKind::ToolEnd { tool_call_id, ok: status == ToolStatus::Ok, output, status, exit_code: None, duration_ms: None }
+    EventKind::ToolEnd {
+        tool_call_id,
+        ok: status == ToolStatus::Ok,
+        output: output.map(Into::into),
+        status,
+        exit_code: None,
+        duration_ms: None,
+    }
 }
 
 fn message_of<'a>(error: StringOr<'a, Problem<'a>>) -> Str<'a> {

@@ -35,7 +35,7 @@ impl Dialect for Text {
         let text = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
         if self.fenced && self.completing {
             self.completion.push(&text);
-            facts.push(EventKind::Text { delta: text, message_id: None });
+            facts.push(EventKind::Text { delta: text.into(), message_id: None });
         } else if self.fenced {
             facts.push(EventKind::Activity { message: line.text.clone() });
         } else {

@@ -220,7 +220,14 @@ impl<'a> Call<'a> {
         }
         let (exit_code, duration_ms) = (fields.exit_code, fields.execution_time);
         let output = output(fields).or_else(|| value.map(|value| Cow::Borrowed(value.get())));
-        push(EventKind::ToolEnd { tool_call_id: id, ok: status == ToolStatus::Ok, output, status, exit_code, duration_ms });
+        push(EventKind::ToolEnd {
+            tool_call_id: id,
+            ok: status == ToolStatus::Ok,
+            output: output.map(Into::into),
+            status,
+            exit_code,
+            duration_ms,
+        });
     }
 }
 

@@ -119,7 +119,7 @@ impl JsonDialect for Stream {
             ("thinking", Some("delta")) => {
                 self.begin_turn(None, facts);
                 let delta = wire.text.map(Cow::from).unwrap_or_default();
-                facts.push(EventKind::Thinking { delta, message_id: None });
+                facts.push(EventKind::Thinking { delta: delta.into(), message_id: None });
             }
             ("assistant", _) => self.assistant(wire, facts),
             ("tool_call", Some("started" | "completed")) if wire.call_id.is_some() && wire.tool_call.is_some() => {
@@ -200,7 +200,7 @@ impl Stream {
                 None => text,
             }
         };
-        facts.push(EventKind::Text { delta, message_id: None });
+        facts.push(EventKind::Text { delta: delta.into(), message_id: None });
     }
 
     fn tool_call<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -246,7 +246,7 @@ impl Stream {
                 && !self.said_anything
             {
                 self.answer.set(&text);
-                facts.push(EventKind::Text { delta: text, message_id: None });
+                facts.push(EventKind::Text { delta: text.into(), message_id: None });
             }
             Verdict { settled: true, ..Verdict::of(Outcome::Completed) }
         };

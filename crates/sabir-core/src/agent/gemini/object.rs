@@ -115,7 +115,7 @@ impl Object {
         }
         let mut verdict = Verdict::of(Outcome::Completed);
         if let Some(response) = wire.response.as_ref().filter(|response| !response.is_empty()) {
-            facts.push(EventKind::Text { delta: own(response), message_id: None });
+            facts.push(EventKind::Text { delta: own(response).into(), message_id: None });
         }
         if let Some(failure) = &wire.error {
             let (outcome, cause) = failure.ending();

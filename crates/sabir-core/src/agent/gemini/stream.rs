@@ -114,7 +114,7 @@ impl Stream {
             None => content,
         };
         self.answer.push(&news);
-        facts.push(EventKind::Text { delta: news, message_id: None });
+        facts.push(EventKind::Text { delta: news.into(), message_id: None });
     }
 
     fn tool_use<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -157,7 +157,7 @@ impl Stream {
         facts.push(EventKind::ToolEnd {
             tool_call_id: id,
             ok: status == ToolStatus::Ok,
-            output: output.map(Cow::from),
+            output: output.map(Cow::from).map(Into::into),
             status,
             exit_code,
             duration_ms: None,

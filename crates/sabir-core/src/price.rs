@@ -1,28 +1,288 @@
-//! stand-in
+//! What tokens cost: a dated table of list prices and the arithmetic over it.
+//!
+//! The table is a JSON file that is built in ([`Table::embedded`]); a newer or a private one has the same shape and is
+//! read with [`Table::parse`], alone or [over](Table::overlay) the built-in one:
+//!
+//! ```json
+//! {"taken": "2026-11-15", "source": "our contract",
+//!  "providers": {"anthropic": {"prefixes": ["anthropic", "gateway.example/claude"],
+//!                "models": {"claude-sonnet-4-5": {"input": 2.4, "output": 12, "cacheRead": 0.24}}}}}
+//! ```
+//!
+//! Prices are US dollars per million tokens. A figure that is left out is not known, which is not the same as free: a
+//! cost that needs it is `None`.
+//!
+//! The tables that agents and gateways print model names from do not agree on spelling, so a name is looked up by
+//! [rule](Table::find) and never by likeness.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
 use crate::event::CostParts;
-#[derive(Debug, Clone, Default)]
-pub struct Table;
-pub struct Price;
+
+mod name;
+
+/// Prices of many models, taken on one day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The day on which the figures were taken, `YYYY-MM-DD`.
+    pub taken: String,
+    /// Where they were taken from.
+    pub source: String,
+    /// Prefixes of names, folded, and the providers whose models they stand before.
+    prefixes: BTreeMap<String, BTreeSet<String>>,
+    /// Prices by folded name.
+    models: BTreeMap<String, Listed>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Listed {
+    provider: String,
+    price: Price,
+}
+
+/// What one model costs, in US dollars per million tokens. `None` is a price that is not known.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Price {
+    /// Input that was neither read from nor written to the cache.
+    pub input: Option<f64>,
+    /// Output, reasoning included.
+    pub output: Option<f64>,
+    /// Input read from the cache.
+    pub cache_read: Option<f64>,
+    /// Input written to the cache for five minutes, or for however long the provider keeps it by default.
+    #[serde(rename = "cacheWrite5m")]
+    pub cache_write_5m: Option<f64>,
+    /// Input written to the cache for an hour.
+    #[serde(rename = "cacheWrite1h")]
+    pub cache_write_1h: Option<f64>,
+    /// Other prices for requests with a long input, the smallest limit first.
+    #[serde(default)]
+    pub tiers: Vec<Tier>,
+}
+
+/// The prices of a request whose whole input is longer than a limit. What a tier does not name costs what it costs
+/// without the tier.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tier {
+    /// The tier holds for inputs of more tokens than this, cached ones included.
+    pub above_input_tokens: u64,
+    /// As in [`Price`].
+    pub input: Option<f64>,
+    /// As in [`Price`].
+    pub output: Option<f64>,
+    /// As in [`Price`].
+    pub cache_read: Option<f64>,
+    /// As in [`Price`].
+    #[serde(rename = "cacheWrite5m")]
+    pub cache_write_5m: Option<f64>,
+    /// As in [`Price`].
+    #[serde(rename = "cacheWrite1h")]
+    pub cache_write_1h: Option<f64>,
+}
+
+/// The tokens of one request by what they cost. The classes are disjoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Billable {
+    /// Input that was neither read from nor written to the cache.
     pub uncached_input: u64,
+    /// Input read from the cache.
     pub cache_read: u64,
+    /// Input written to the cache, without what [`Billable::cache_write_1h`] counts.
     pub cache_write_5m: u64,
+    /// Input written to the cache for an hour.
     pub cache_write_1h: u64,
+    /// Output, reasoning included.
     pub output: u64,
 }
+
+/// Why a text is not a price table.
+#[derive(Debug)]
+pub enum ParseError {
+    /// It is not JSON of that shape.
+    Json(serde_json::Error),
+    /// A price of that model is negative or not a number.
+    Price(String),
+    /// Two entries are spellings of one name, this one, and differ.
+    Twice(String),
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a price table: {error}"),
+            Self::Price(model) => write!(f, "a price of `{model}` is not an amount of money"),
+            Self::Twice(model) => write!(f, "`{model}` is listed twice with different prices"),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Json(error) => Some(error),
+            Self::Price(_) | Self::Twice(_) => None,
+        }
+    }
+}
+
+/// The file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    taken: String,
+    source: String,
+    providers: BTreeMap<String, Provider>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Provider {
+    #[serde(default)]
+    prefixes: Vec<String>,
+    models: BTreeMap<String, Price>,
+}
+
 impl Table {
-    pub fn embedded() -> &'static Table {
-        &Table
+    /// The table that is built in.
+    pub fn embedded() -> &'static Self {
+        static TABLE: OnceLock<Table> = OnceLock::new();
+        TABLE.get_or_init(|| {
+            // A test reads the file; should it ever be broken, every model is an unknown one.
+            Self::parse(include_str!("price/models.json")).unwrap_or_else(|error| Self {
+                taken: String::new(),
+                source: error.to_string(),
+                prefixes: BTreeMap::new(),
+                models: BTreeMap::new(),
+            })
+        })
     }
-    pub fn find(&self, _: &str) -> Option<&Price> {
-        None
+
+    /// Reads a table.
+    pub fn parse(json: &str) -> Result<Self, ParseError> {
+        let file: File = serde_json::from_str(json).map_err(ParseError::Json)?;
+        let mut table = Self { taken: file.taken, source: file.source, prefixes: BTreeMap::new(), models: BTreeMap::new() };
+        for (provider, Provider { prefixes, models }) in file.providers {
+            for prefix in prefixes {
+                table.prefixes.entry(name::fold(&prefix)).or_default().insert(provider.clone());
+            }
+            for (model, mut price) in models {
+                if !price.figures().all(|figure| figure.is_finite() && figure >= 0.0) {
+                    return Err(ParseError::Price(model));
+                }
+                price.complete(&provider);
+                let listed = Listed { provider: provider.clone(), price };
+                let folded = name::fold(&model);
+                if table.models.get(&folded).is_some_and(|other| other.price != listed.price) {
+                    return Err(ParseError::Twice(model));
+                }
+                table.models.insert(folded, listed);
+            }
+        }
+        Ok(table)
+    }
+
+    /// This table with the entries of another one added; where both know a model, the other one's price holds.
+    #[must_use]
+    pub fn overlay(mut self, other: Self) -> Self {
+        for (prefix, providers) in other.prefixes {
+            self.prefixes.entry(prefix).or_default().extend(providers);
+        }
+        self.models.extend(other.models);
+        self.source = format!("{}, then {}", other.source, self.source);
+        self.taken = other.taken;
+        self
+    }
+
+    /// The price of a model, by the name that an agent gives it.
+    ///
+    /// Upper and lower case are the same, and so are all characters between the words of a name: `Claude-Sonnet-4.5`
+    /// is `claude-sonnet-4-5`. A name that is not in the table is tried without what may stand around it:
+    ///
+    /// - in front, a prefix of the provider whose model it then is: `anthropic/`, `us.anthropic.`, `models/`;
+    /// - behind, in any order: a date (`-20250929`, `@20250929`, `-2025-08-07`), `-latest`, `@default`, the context
+    ///   mark `[1m]` and the revision that Bedrock appends (`-v1:0`).
+    ///
+    /// The name with most of its ending wins. Anything else that differs makes another model, whose price is unknown.
+    pub fn find(&self, model: &str) -> Option<&Price> {
+        let folded = name::fold(model);
+        let listed = name::without_endings(&folded).find_map(|name| {
+            self.models.get(name).or_else(|| {
+                // Each prefix that the name starts with, the shortest first.
+                name.match_indices('-').find_map(|(hyphen, _)| {
+                    let providers = self.prefixes.get(&name[..hyphen])?;
+                    self.models.get(&name[hyphen + 1..]).filter(|listed| providers.contains(&listed.provider))
+                })
+            })
+        });
+        listed.map(|listed| &listed.price)
+    }
+
+    /// How many models it knows.
+    pub fn len(&self) -> usize {
+        self.models.len()
+    }
+
+    /// Whether it knows no model.
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
     }
 }
+
 impl Price {
-    pub fn base_cost(&self, _: &Billable) -> Option<CostParts> {
-        None
+    /// What a request costs; `None` when it has tokens of a class whose price is not known. The whole input chooses
+    /// the tier.
+    pub fn cost(&self, tokens: &Billable) -> Option<CostParts> {
+        let input = [tokens.uncached_input, tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h];
+        let input = input.into_iter().fold(0, u64::saturating_add);
+        self.cost_in(self.tiers.iter().rfind(|tier| input > tier.above_input_tokens), tokens)
     }
-    pub fn cost(&self, _: &Billable) -> Option<CostParts> {
-        None
+
+    /// What many requests cost of which only the sum is known: a floor, since each may have been short of every tier.
+    pub fn base_cost(&self, tokens: &Billable) -> Option<CostParts> {
+        self.cost_in(None, tokens)
+    }
+
+    fn cost_in(&self, tier: Option<&Tier>, tokens: &Billable) -> Option<CostParts> {
+        let cost = |tokens: u64, of_tier: fn(&Tier) -> Option<f64>, base: Option<f64>| match tokens {
+            0 => Some(0.0),
+            _ => Some(tokens as f64 * tier.and_then(of_tier).or(base)? / 1e6),
+        };
+        Some(CostParts {
+            input: cost(tokens.uncached_input, |tier| tier.input, self.input)?,
+            output: cost(tokens.output, |tier| tier.output, self.output)?,
+            cache_read: cost(tokens.cache_read, |tier| tier.cache_read, self.cache_read)?,
+            cache_write: cost(tokens.cache_write_5m, |tier| tier.cache_write_5m, self.cache_write_5m)?
+                + cost(tokens.cache_write_1h, |tier| tier.cache_write_1h, self.cache_write_1h)?,
+        })
+    }
+
+    /// Fills in what the provider's published rule says of figures that lists leave out, and sorts the tiers.
+    fn complete(&mut self, provider: &str) {
+        // Anthropic's price page: writing for an hour costs twice the input. No other provider publishes such a rule.
+        if provider == "anthropic" {
+            self.cache_write_1h = self.cache_write_1h.or(self.input.map(|input| input * 2.0));
+            for tier in &mut self.tiers {
+                tier.cache_write_1h = tier.cache_write_1h.or(tier.input.map(|input| input * 2.0));
+            }
+        }
+        self.tiers.sort_by_key(|tier| tier.above_input_tokens);
+    }
+
+    fn figures(&self) -> impl Iterator<Item = f64> {
+        let base = [self.input, self.output, self.cache_read, self.cache_write_5m, self.cache_write_1h];
+        let tiers = self
+            .tiers
+            .iter()
+            .flat_map(|tier| [tier.input, tier.output, tier.cache_read, tier.cache_write_5m, tier.cache_write_1h]);
+        base.into_iter().chain(tiers).flatten()
     }
 }
+
+#[cfg(test)]
+mod tests;

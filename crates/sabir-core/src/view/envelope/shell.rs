@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn nothing_makes_it_fail() {
-        let deep = "\"$(".repeat(5_000);
-        for line in
-            ["", "'", "\"", "$(", "`", "\\", "<<", "<<<", "a <<E", "$((", ">", "&", "||", "2>", "bash -c", deep.as_str(), "é'ü"]
-        {
+        for opening in ["\"$(", "$(<", "<(", "`", "<<$(", "(", "$(<<"] {
+            commands(&opening.repeat(100_000));
+        }
+        for line in ["", "'", "\"", "$(", "`", "\\", "<<", "<<<", "a <<E", "$((", ">", "&", "||", "2>", "bash -c", "é'ü"] {
             commands(line);
         }
         let nested = (0..6).fold("git push".to_owned(), |line, _| format!("bash -c '{}'", line.replace('\'', "'\\''")));

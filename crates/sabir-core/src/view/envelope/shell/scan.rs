@@ -47,15 +47,15 @@ impl Iterator for Scanner {
                 '&' if self.peek(1) == Some('&') => return self.operator(2, Token::Then),
                 '&' if self.peek(1) == Some('>') => {
                     self.at += 1;
-                    self.redirection();
+                    self.redirection(0);
                 }
                 '&' | ';' | '(' | ')' => return self.operator(1, Token::Then),
-                '<' | '>' => self.redirection(),
+                '<' | '>' => self.redirection(0),
                 _ => {
                     let word = self.word(0);
                     let is_descriptor = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
                     if is_descriptor && matches!(self.peek(0), Some('<' | '>')) {
-                        self.redirection();
+                        self.redirection(0);
                     } else {
                         return Some(Token::Word(word));
                     }
@@ -233,7 +233,7 @@ impl Scanner {
                     continue;
                 }
                 '<' if !arithmetic => {
-                    self.redirection();
+                    self.redirection(nesting);
                     continue;
                 }
                 '\n' => {
@@ -249,7 +249,7 @@ impl Scanner {
     }
 
     /// Passes over `>`, `2>&1`, `<<EOF` and the like with their targets.
-    fn redirection(&mut self) {
+    fn redirection(&mut self, nesting: usize) {
         let mut operator = String::new();
         while let Some(c @ ('<' | '>' | '&' | '-' | '|')) = self.peek(0) {
             if c == '-' && operator != "<<" || c == '|' && operator != ">" {
@@ -264,10 +264,10 @@ impl Scanner {
         // Process substitution is a word that begins with an operator.
         if self.peek(0) == Some('(') {
             self.at += 1;
-            self.substitution(1, false);
+            self.substitution(nesting + 1, false);
             return;
         }
-        let target = self.word(0);
+        let target = self.word(nesting);
         if matches!(operator.as_str(), "<<" | "<<-") && !target.is_empty() {
             self.documents.push((target, operator == "<<-"));
         }

@@ -3,7 +3,7 @@
 /// Arguments sorted into options and the rest.
 #[derive(Debug, Default)]
 pub(super) struct Options {
-    options: Vec<(String, Option<String>)>,
+    given: Vec<(String, Option<String>)>,
     /// What is not an option.
     pub(super) places: Vec<String>,
     /// What follows `--`.
@@ -21,10 +21,10 @@ impl Options {
             if word == "--" {
                 read.paths.extend(words.by_ref().cloned());
             } else if let Some((name, value)) = word.split_once('=').filter(|_| word.starts_with("--")) {
-                read.options.push((name.to_owned(), Some(value.to_owned())));
+                read.given.push((name.to_owned(), Some(value.to_owned())));
             } else if word.starts_with("--") || word.len() == 2 && word.starts_with('-') {
                 let value = listed(with_value, word).then(|| words.next().cloned()).flatten();
-                read.options.push((word.clone(), value));
+                read.given.push((word.clone(), value));
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 read.cluster(letters, with_value, &mut words);
             } else if first_only {
@@ -42,22 +42,22 @@ impl Options {
         for (index, letter) in letters.char_indices() {
             let name = format!("-{letter}");
             if !listed(with_value, &name) {
-                self.options.push((name, None));
+                self.given.push((name, None));
                 continue;
             }
             let rest = &letters[index + letter.len_utf8()..];
             let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.to_owned()) };
-            self.options.push((name, value));
+            self.given.push((name, value));
             return;
         }
     }
 
     pub(super) fn has(&self, names: &[&str]) -> bool {
-        self.options.iter().any(|(name, _)| names.contains(&name.as_str()))
+        self.given.iter().any(|(name, _)| names.contains(&name.as_str()))
     }
 
     pub(super) fn value(&self, names: &[&str]) -> Option<&str> {
-        self.options.iter().find(|(name, value)| names.contains(&name.as_str()) && value.is_some())?.1.as_deref()
+        self.given.iter().find(|(name, value)| names.contains(&name.as_str()) && value.is_some())?.1.as_deref()
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::super::calls::Call;
 use super::Envelope;
 use super::deeds::{self, Deed};
-use super::message::{Details, Level, Meta, Payload};
+use super::message::{Details, Known, Level, Meta, Payload};
 use crate::event::{Event, EventKind, ToolKind, ToolStatus};
 
 /// A call that began and has not ended.
@@ -40,18 +40,15 @@ impl Envelope {
             parent_tool_call_id: call.parent.as_deref().map(Cow::Borrowed),
             ..Meta::default()
         });
-        match &cmd {
-            Some(cmd) => {
-                let cwd = call.folder().or_else(|| self.cwd.clone()).map(Cow::Owned);
-                let payload = Payload { cmd: Some(Cow::Borrowed(cmd)), cwd, meta, ..Payload::default() };
-                self.send("command_start", Level::Info, &payload, out);
-            }
-            None => {
-                let name = Some(Cow::Borrowed(call.name.as_str()));
-                let args = call.input.as_deref().and_then(arguments);
-                let payload = Payload { name, action: Some("start"), args, meta, ..Payload::default() };
-                self.send("tool_event", Level::Info, &payload, out);
-            }
+        if let Some(cmd) = &cmd {
+            let cwd = call.folder().or_else(|| self.cwd.clone()).map(Cow::Owned);
+            let payload = Payload { cmd: Some(Cow::Borrowed(cmd)), cwd, meta, ..Payload::default() };
+            self.send("command_start", Level::Info, &payload, out);
+        } else {
+            let name = Some(Cow::Borrowed(call.name.as_str()));
+            let args = call.input.as_deref().and_then(arguments);
+            let payload = Payload { name, action: Some("start"), args, meta, ..Payload::default() };
+            self.send("tool_event", Level::Info, &payload, out);
         }
         let head = cmd.as_deref().filter(|cmd| deeds::may_do(cmd)).map(|_| String::new());
         let streamed = Streamed { head, ..Streamed::default() };
@@ -120,8 +117,8 @@ impl Envelope {
         }
         let payload = Payload {
             cmd: Some(Cow::Borrowed(cmd)),
-            exit_code: Some(*exit_code),
-            duration_ms: Some(*duration_ms),
+            exit_code: Some(Known(*exit_code)),
+            duration_ms: Some(Known(*duration_ms)),
             meta: Some(Meta { status: Some(*status), ..meta.clone() }),
             ..Payload::default()
         };
@@ -153,8 +150,8 @@ impl Envelope {
                 Payload {
                     action: Some(pull.action),
                     repo: repo(pull.repo),
-                    number: Some(pull.number),
-                    url: Some(pull.url.map(Cow::Owned)),
+                    number: Some(Known(pull.number)),
+                    url: Some(Known(pull.url.map(Cow::Owned))),
                     base: pull.base.map(Cow::Owned),
                     head: pull.head.map(Cow::Owned),
                     meta: Some(meta),

@@ -41,7 +41,12 @@ pub(super) struct Message<'a> {
 
 type Text<'a> = Cow<'a, str>;
 
-/// The fields of all types; each type fills its own. A known figure that has no value is `null`, not absent.
+/// A field that its type always has: `null` when the value is not known.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub(super) struct Known<T>(pub(super) Option<T>);
+
+/// The fields of all types; each type fills its own.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Payload<'a> {
@@ -63,9 +68,9 @@ pub(super) struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Details<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) number: Option<Option<u64>>,
+    pub(super) number: Option<Known<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) url: Option<Option<Text<'a>>>,
+    pub(super) url: Option<Known<Text<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) base: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,9 +90,9 @@ pub(super) struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) chunk: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) exit_code: Option<Option<i32>>,
+    pub(super) exit_code: Option<Known<i32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) duration_ms: Option<Option<u64>>,
+    pub(super) duration_ms: Option<Known<u64>>,
     // file_change
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<Text<'a>>,

@@ -34,7 +34,7 @@ fn collect(line: &str, folder: Option<&str>, depth: usize, found: &mut Vec<Simpl
     let tokens = Scanner::new(line).chain([Token::End]);
     for token in tokens {
         let Token::Word(word) = token else {
-            if let Some(words) = unwrapped(std::mem::take(&mut words))
+            if let Some(words) = unwrapped(&std::mem::take(&mut words))
                 && !otherwise
             {
                 match script(&words).filter(|_| depth < DEPTH) {
@@ -76,8 +76,8 @@ pub(super) fn program(word: &str) -> &str {
 }
 
 /// The command behind assignments, keywords and programs that run another one; `None` when there is none.
-fn unwrapped(words: Vec<String>) -> Option<Vec<String>> {
-    let mut rest = words.as_slice();
+fn unwrapped(words: &[String]) -> Option<Vec<String>> {
+    let mut rest = words;
     loop {
         let first = rest.first()?;
         let after = &rest[1..];

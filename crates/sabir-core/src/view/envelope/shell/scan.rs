@@ -41,15 +41,15 @@ impl Iterator for Scanner {
                         self.at += 1;
                     }
                 }
-                '|' if self.peek(1) == Some('|') => return self.operator(2, Token::Or),
-                '|' if self.peek(1) == Some('&') => return self.operator(2, Token::Pipe),
-                '|' => return self.operator(1, Token::Pipe),
-                '&' if self.peek(1) == Some('&') => return self.operator(2, Token::Then),
+                '|' if self.peek(1) == Some('|') => return Some(self.operator(2, Token::Or)),
+                '|' if self.peek(1) == Some('&') => return Some(self.operator(2, Token::Pipe)),
+                '|' => return Some(self.operator(1, Token::Pipe)),
+                '&' if self.peek(1) == Some('&') => return Some(self.operator(2, Token::Then)),
                 '&' if self.peek(1) == Some('>') => {
                     self.at += 1;
                     self.redirection(0);
                 }
-                '&' | ';' | '(' | ')' => return self.operator(1, Token::Then),
+                '&' | ';' | '(' | ')' => return Some(self.operator(1, Token::Then)),
                 '<' | '>' => self.redirection(0),
                 _ => {
                     let word = self.word(0);
@@ -74,9 +74,9 @@ impl Scanner {
         self.text.get(self.at + offset).copied()
     }
 
-    fn operator(&mut self, length: usize, token: Token) -> Option<Token> {
+    fn operator(&mut self, length: usize, token: Token) -> Token {
         self.at += length;
-        Some(token)
+        token
     }
 
     /// One word with its quotes taken off. Substitutions stay as they are written.

@@ -4,7 +4,11 @@
 //! never fails, and leaves the laws of the stream (numbers, pairs, one answer, one ending) to the
 //! [decoder](crate::decode).
 
+mod said;
+
 use std::borrow::Cow;
+
+pub use said::Said;
 
 use crate::event::{Cause, EventKind, Outcome, Timeout};
 use crate::line::Line;

@@ -94,7 +94,7 @@ fn mended(text: &str) -> Option<String> {
 }
 
 /// JavaScript programs cut strings between the halves of a pair and print the half as an escape, which is no character.
-fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = text.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;

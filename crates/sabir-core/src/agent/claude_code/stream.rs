@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use super::result::Results;
 use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
-    Usage,
+    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos,
+    ToolResultMeta, Usage,
 };
 use crate::dialect::{End, Facts, Verdict};
 use crate::diff;
 use crate::event::{
-    Cause, Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, ToolKind, ToolStatus, UsageScope,
+    Cause, Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus, UsageScope,
 };
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
@@ -60,9 +60,9 @@ impl JsonDialect for StreamJson {
         facts.parent = wire.parent_tool_use_id.clone().map(Cow::from);
         match &*wire.r#type {
             "stream_event" => {
-                let Message { event, abandoned_blocks, .. } = wire;
+                let Message { event, api_message_id, abandoned_blocks, .. } = wire;
                 match event {
-                    Some(event) => self.stream_event(event, abandoned_blocks, line, facts),
+                    Some(event) => self.stream_event(event, api_message_id, abandoned_blocks, line, facts),
                     None => json::unrecognized(line, facts),
                 }
             }
@@ -70,11 +70,13 @@ impl JsonDialect for StreamJson {
                 Some(StringOr::Other(message)) if wire.is_api_error_message => {
                     self.api_error(&message, wire.api_error_status, facts)
                 }
-                Some(StringOr::Other(message)) => self.assistant(message, line, facts),
+                Some(StringOr::Other(message)) => self.assistant(*message, line, facts),
                 _ => json::unrecognized(line, facts),
             },
             "user" => {
-                if let Some(StringOr::Other(ApiMessage { content: Some(StringOr::Other(blocks)), .. })) = wire.message {
+                if let Some(StringOr::Other(message)) = wire.message
+                    && let Some(StringOr::Other(blocks)) = message.content
+                {
                     user(blocks, wire.tool_use_result, wire.tool_result_meta, facts);
                 }
             }
@@ -116,8 +118,7 @@ impl JsonDialect for StreamJson {
 
 impl StreamJson {
     /// The lane of the facts' agent, in the message of that id. A new message of the main agent is a new turn.
-    fn lane<'a>(&mut self, message: &ApiMessage<'a>, facts: &mut Facts<'a>) -> &mut Lane {
-        let id = message.id.as_deref().unwrap_or_default();
+    fn lane(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
         if self.lanes.len() > LANES {
             // Sub-agents that have long gone silent; their figures were told with their messages.
             self.lanes.pop_last();
@@ -130,31 +131,29 @@ impl StreamJson {
                 facts.push(EventKind::TurnStart { turn: 0 });
             }
         }
-        if let Some(model) = &message.model {
-            lane.model = Some(model.to_string());
-        }
-        if !lane.usage_complete && message.usage.is_some() {
-            lane.usage = message.usage;
-        }
         lane
     }
 
     fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
-        let lane = self.lane(&message, facts);
+        let lane = self.lane(message.id.as_deref().unwrap_or_default(), facts);
+        lane.note(&message);
         let blocks = match message.content {
             Some(StringOr::Other(blocks)) => blocks,
-            Some(StringOr::String(text)) => vec![Block::of_text(text)],
+            Some(StringOr::String(text)) => {
+                facts.push(EventKind::Text { delta: text.into(), message_id: lane.id() });
+                return;
+            }
             None => Vec::new(),
         };
         for block in blocks {
             match &*block.r#type {
                 "text" => {
-                    if let Some(delta) = block.text.and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.text.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Text { delta, message_id: lane.id() });
                     }
                 }
                 "thinking" => {
-                    if let Some(delta) = block.thinking.and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.thinking.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Thinking { delta, message_id: lane.id() });
                     }
                 }
@@ -170,7 +169,7 @@ impl StreamJson {
     fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
-            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| block.text.as_deref()).collect(),
+            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect(),
             None => String::new(),
         };
         let class = Some(Cause::of_error(status, &text));
@@ -178,19 +177,27 @@ impl StreamJson {
         facts.push(EventKind::Error { message: Cow::Owned(text), class, fatal: facts.parent.is_none() });
     }
 
-    fn stream_event<'a>(&mut self, event: StreamEvent<'a>, abandoned: Option<&RawValue>, line: &Line<'a>, facts: &mut Facts<'a>) {
+    fn stream_event<'a>(
+        &mut self,
+        event: StreamEvent<'a>,
+        message_id: Option<Str<'a>>,
+        abandoned: Option<&RawValue>,
+        line: &Line<'a>,
+        facts: &mut Facts<'a>,
+    ) {
         if let ("message_start", Some(message)) = (&*event.r#type, &event.message) {
-            self.lane(message, facts);
+            self.lane(message.id.as_deref().unwrap_or_default(), facts).note(message);
             return;
         }
-        let lane = match self.lanes.get_mut(&facts.parent.as_deref().map(str::to_owned)) {
-            Some(lane) => lane,
+        let lane = match message_id {
+            Some(id) => self.lane(&id, facts),
             None => self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default(),
         };
         match &*event.r#type {
             "content_block_start" => match event.content_block {
                 Some(block) if matches!(&*block.r#type, "text" | "thinking") => lane.streamed.push(String::new()),
-                Some(Block { id: Some(id), name: Some(name), .. }) => {
+                Some(block) => {
+                    let Block { id: Some(id), name: Some(name), .. } = *block else { return };
                     lane.announced.push((event.index.unwrap_or_default(), id.to_string()));
                     let tool_kind = ToolKind::of_name(&name);
                     facts.push(EventKind::ToolStart {
@@ -201,29 +208,32 @@ impl StreamJson {
                         title: None,
                     });
                 }
-                _ => {}
+                None => {}
             },
             "content_block_delta" => {
                 let Some(delta) = event.delta else { return };
-                let (kind, said) = match (delta.text, delta.thinking) {
-                    (Some(text), _) => (true, text),
-                    (None, Some(thinking)) => (false, thinking),
-                    // Pieces of arguments and signatures come again whole.
-                    (None, None) => return,
-                };
-                match lane.streamed.last_mut() {
-                    Some(streamed) => streamed.push_str(&said),
-                    None => lane.streamed.push(said.to_string()),
+                let text = delta.text.and_then(Text::from_json);
+                let thinking = delta.thinking.and_then(Text::from_json);
+                let message_id = lane.id();
+                for said in text.iter().chain(&thinking) {
+                    match lane.streamed.last_mut() {
+                        Some(streamed) => streamed.push_str(said),
+                        None => lane.streamed.push(said.to_string()),
+                    }
                 }
-                let (delta, message_id) = (said.into(), lane.id());
-                facts.push(if kind { EventKind::Text { delta, message_id } } else { EventKind::Thinking { delta, message_id } });
+                // Pieces of arguments and signatures come again whole.
+                match (text, thinking) {
+                    (Some(delta), _) => facts.push(EventKind::Text { delta, message_id }),
+                    (None, Some(delta)) => facts.push(EventKind::Thinking { delta, message_id }),
+                    (None, None) => {}
+                }
             }
             "message_delta" => {
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     lane.stop_reason = Some(reason.to_string());
                 }
                 if let Some(usage) = event.usage {
-                    lane.complete_usage(usage);
+                    lane.complete_usage(*usage);
                 }
             }
             "message_stop" => {
@@ -319,15 +329,24 @@ impl Lane {
         (!self.message_id.is_empty()).then(|| Cow::Owned(self.message_id.clone()))
     }
 
-    /// What of a whole block the deltas have not said.
-    fn unsaid<'a>(&mut self, text: Str<'a>) -> Option<Cow<'a, str>> {
-        let said = self.streamed.iter().position(|streamed| text.starts_with(streamed.as_str()) && !streamed.is_empty());
-        let Some(said) = said.map(|index| self.streamed.swap_remove(index).len()) else { return Some(text.into()) };
-        match text.0 {
-            _ if said == text.len() => None,
-            Cow::Borrowed(text) => text.get(said..).map(Cow::Borrowed),
-            Cow::Owned(text) => text.get(said..).map(|rest| Cow::Owned(rest.to_owned())),
+    /// Takes note of the model and of the figures at the start of a message.
+    fn note(&mut self, message: &ApiMessage<'_>) {
+        if let Some(model) = &message.model {
+            self.model = Some(model.to_string());
         }
+        if !self.usage_complete && message.usage.is_some() {
+            self.usage = message.usage;
+        }
+    }
+
+    /// What of a whole block the deltas have not said.
+    fn unsaid<'a>(&mut self, text: Text<'a>) -> Option<Text<'a>> {
+        if self.streamed.is_empty() {
+            return Some(text);
+        }
+        let said = self.streamed.iter().position(|streamed| text.starts_with(streamed.as_str()) && !streamed.is_empty());
+        let Some(said) = said.map(|index| self.streamed.swap_remove(index).len()) else { return Some(text) };
+        text.get(said..).filter(|rest| !rest.is_empty()).map(|rest| Text::from(rest.to_owned()))
     }
 
     /// The figures at the end of a message are whole; what they leave out was told at its start.
@@ -392,22 +411,6 @@ impl Lane {
     }
 }
 
-impl<'a> Block<'a> {
-    fn of_text(text: Str<'a>) -> Self {
-        Self {
-            r#type: Str(Cow::Borrowed("text")),
-            text: Some(text),
-            thinking: None,
-            id: None,
-            name: None,
-            input: None,
-            tool_use_id: None,
-            content: None,
-            is_error: None,
-        }
-    }
-}
-
 fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
     if name == "TodoWrite"
@@ -445,7 +448,7 @@ fn user<'a>(blocks: Vec<Block<'a>>, structured: Option<&'a RawValue>, meta: Opti
 
 fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[ToolResultMeta<'a>], facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
-    let output = block.content.map(|content| content_text(content.get()));
+    let output = block.content.map(content_text);
     let failed = block.is_error.unwrap_or(false);
     let refused = meta.iter().filter(|meta| *meta.id == *id).any(|meta| {
         meta.non_execution_kind.is_some()
@@ -466,16 +469,19 @@ fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[Tool
     facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
 }
 
-/// The text of a tool's result, which is a string or a list of parts.
-fn content_text(content: &str) -> Cow<'_, str> {
-    match json::parse::<StringOr<'_, Vec<Part<'_>>>>(content) {
-        Some(StringOr::String(text)) => text.into(),
-        Some(StringOr::Other(parts)) => {
-            let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
-            Cow::Owned(texts.join("\n"))
-        }
-        None => Cow::Borrowed(content),
+/// The text of a tool's result, which is a string, a part or a list of parts.
+fn content_text(content: &RawValue) -> Text<'_> {
+    if let Some(text) = Text::from_json(content) {
+        return text;
     }
+    let parts = json::parse::<Vec<Part<'_>>>(content.get()).or_else(|| json::parse(content.get()).map(|part| vec![part]));
+    let Some(parts) = parts else { return Text::from(content.get()) };
+    let texts = parts.into_iter().filter_map(|part| match part {
+        Part { text: Some(text), .. } => Some(text.to_string()),
+        Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
+        Part { url, .. } => url.map(|url| url.to_string()),
+    });
+    Text::from(texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// A failed command's result starts with its exit code.

@@ -1,6 +1,6 @@
 //! The shapes of stream-json, as far as we read them.
 //!
-//! The lines that come by the thousand are one small struct; `system`, `result` and control lines are rare and are
+//! The lines that come by the thousand are one small struct, with what is large and rare in boxes; `system`, `result` and control lines are rare and are
 //! read a second time with the fields that only they have.
 
 use std::collections::BTreeMap;
@@ -20,9 +20,12 @@ pub struct Message<'a> {
     pub(super) subtype: Option<Str<'a>>,
     /// A text in some `system` lines.
     #[serde(borrow, default)]
-    pub(super) message: Option<StringOr<'a, ApiMessage<'a>>>,
+    pub(super) message: Option<StringOr<'a, Box<ApiMessage<'a>>>>,
     #[serde(borrow, default)]
     pub(super) event: Option<StreamEvent<'a>>,
+    /// The message that a `stream_event` is of; older versions do not say.
+    #[serde(borrow, default)]
+    pub(super) api_message_id: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) parent_tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -58,9 +61,9 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) r#type: Str<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Option<Str<'a>>,
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) thinking: Option<Str<'a>>,
+    pub(super) thinking: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -75,11 +78,15 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Option<bool>,
 }
 
-/// A part of a tool's result.
+/// A part of a tool's result: a text, or something found on the web.
 #[derive(Deserialize)]
 pub(super) struct Part<'a> {
     #[serde(borrow, default)]
     pub(super) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) url: Option<Str<'a>>,
 }
 
 /// Token figures of one response.
@@ -115,19 +122,19 @@ pub(super) struct StreamEvent<'a> {
     #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
-    pub(super) content_block: Option<Block<'a>>,
+    pub(super) content_block: Option<Box<Block<'a>>>,
     #[serde(borrow, default)]
-    pub(super) message: Option<ApiMessage<'a>>,
+    pub(super) message: Option<Box<ApiMessage<'a>>>,
     #[serde(default)]
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<Box<Usage>>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
-    pub(super) text: Option<Str<'a>>,
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) thinking: Option<Str<'a>>,
+    pub(super) thinking: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) stop_reason: Option<Str<'a>>,
 }

@@ -144,7 +144,9 @@ pub(crate) fn tool_end(id: &'static str, status: ToolStatus, output: &'static st
 pub(crate) fn show(events: &[Event<'_>], name: &str, options: &Options) -> String {
     let mut view = (view::find(name).expect("a view").new)(options);
     let mut out = Vec::new();
-    events.iter().for_each(|event| view.event(event, &mut out));
+    for event in events {
+        view.event(event, &mut out);
+    }
     view.end(&mut out);
     String::from_utf8(out).expect("JSON is UTF-8")
 }

@@ -176,14 +176,7 @@ mod tests {
 
     #[test]
     fn a_text_is_the_same_whichever_way_it_came() {
-        for json in [
-            r#""""#,
-            r#""plain""#,
-            r#""a\nb \"c\" \\ d""#,
-            r#""\u001b[0m é""#,
-            r#""pair \ud83d\ude00""#,
-            "\"line\u{2028}end\\n\"",
-        ] {
+        for json in [r#""""#, r#""plain""#, r#""a\nb \"c\" \\ d""#, r#""\u001b[0m é""#, r#""pair \ud83d\ude00""#, "\"line\u{2028}end\\n\""] {
             let raw: &RawValue = serde_json::from_str(json).expect("JSON");
             let text = Text::from_json(raw).expect("a string");
             let plain: String = serde_json::from_str(json).expect("a string");

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::result::Results;
 use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
-    Usage,
+    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos,
+    ToolResultMeta, Usage,
 };
 use crate::dialect::{End, Facts, Verdict};
 use crate::diff;
@@ -169,9 +169,7 @@ impl StreamJson {
     fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
-            Some(StringOr::Other(blocks)) => {
-                blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
-            }
+            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect(),
             None => String::new(),
         };
         let class = Some(Cause::of_error(status, &text));

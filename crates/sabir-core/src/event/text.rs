@@ -16,11 +16,18 @@ use super::write;
 use crate::json::Str;
 
 /// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
-#[derive(Clone, Default)]
-pub struct Text<'a> {
-    /// The JSON string with its quotes; never holds an escape that is half a character.
-    json: Option<&'a str>,
-    plain: OnceLock<Cow<'a, str>>,
+#[derive(Clone)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Clone)]
+enum Form<'a> {
+    Plain(Cow<'a, str>),
+    Json {
+        /// The JSON string with its quotes; holds no `\u` escape.
+        json: &'a str,
+        /// What it says, once somebody asked.
+        plain: OnceLock<Box<str>>,
+    },
 }
 
 impl<'a> Text<'a> {
@@ -35,7 +42,7 @@ impl<'a> Text<'a> {
         if memchr::memmem::find(inside.as_bytes(), b"\\u").is_some() {
             return Some(Self::from(unescaped(json)));
         }
-        Some(Self { json: Some(json), plain: OnceLock::new() })
+        Some(Self(Form::Json { json, plain: OnceLock::new() }))
     }
 
     /// The text with nothing borrowed.
@@ -45,42 +52,41 @@ impl<'a> Text<'a> {
 
     /// The text as a string of its own.
     pub fn into_string(self) -> String {
-        self.into_cow().into_owned()
-    }
-
-    /// The text, borrowed where it stands in the line as it is.
-    pub fn into_cow(self) -> Cow<'a, str> {
-        match (self.plain.into_inner(), self.json) {
-            (Some(plain), _) => plain,
-            (None, Some(json)) => unescaped(json),
-            (None, None) => Cow::Borrowed(""),
+        match self.0 {
+            Form::Plain(text) => text.into_owned(),
+            Form::Json { json, plain } => plain.into_inner().map_or_else(|| unescaped(json), String::from),
         }
     }
 
     /// Appends the JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        match self.json {
+        match &self.0 {
             // The first bytes of the characters that end a line for some readers: see `write::string`.
-            Some(json) if memchr::memchr2(0xc2, 0xe2, json.as_bytes()).is_none() => out.extend_from_slice(json.as_bytes()),
+            Form::Json { json, .. } if memchr::memchr2(0xc2, 0xe2, json.as_bytes()).is_none() => {
+                out.extend_from_slice(json.as_bytes());
+            }
             _ => write::string(self, out),
         }
     }
 }
 
-fn unescaped(json: &str) -> Cow<'_, str> {
-    match serde_json::from_str::<Str<'_>>(json) {
-        Ok(text) => text.into(),
-        Err(_) => {
-            let mended = crate::json::without_lone_surrogates(json);
-            Cow::Owned(serde_json::from_str(&mended).unwrap_or_default())
-        }
+fn unescaped(json: &str) -> String {
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&crate::json::without_lone_surrogates(json))).unwrap_or_default()
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Self::from("")
     }
 }
 
 impl Deref for Text<'_> {
     type Target = str;
     fn deref(&self) -> &str {
-        self.plain.get_or_init(|| self.json.map(unescaped).unwrap_or_default())
+        match &self.0 {
+            Form::Plain(text) => text,
+            Form::Json { json, plain } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
+        }
     }
 }
 
@@ -92,7 +98,7 @@ impl AsRef<str> for Text<'_> {
 
 impl<'a> From<Cow<'a, str>> for Text<'a> {
     fn from(text: Cow<'a, str>) -> Self {
-        Self { json: None, plain: OnceLock::from(text) }
+        Self(Form::Plain(text))
     }
 }
 
@@ -176,7 +182,14 @@ mod tests {
 
     #[test]
     fn a_text_is_the_same_whichever_way_it_came() {
-        for json in [r#""""#, r#""plain""#, r#""a\nb \"c\" \\ d""#, r#""\u001b[0m é""#, r#""pair \ud83d\ude00""#, "\"line\u{2028}end\\n\""] {
+        for json in [
+            r#""""#,
+            r#""plain""#,
+            r#""a\nb \"c\" \\ d""#,
+            r#""\u001b[0m é""#,
+            r#""pair \ud83d\ude00""#,
+            "\"line\u{2028}end\\n\"",
+        ] {
             let raw: &RawValue = serde_json::from_str(json).expect("JSON");
             let text = Text::from_json(raw).expect("a string");
             let plain: String = serde_json::from_str(json).expect("a string");

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::result::Results;
 use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos,
-    ToolResultMeta, Usage,
+    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
+    Usage,
 };
 use crate::dialect::{End, Facts, Verdict};
 use crate::diff;
@@ -169,7 +169,9 @@ impl StreamJson {
     fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
-            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect(),
+            Some(StringOr::Other(blocks)) => {
+                blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
+            }
             None => String::new(),
         };
         let class = Some(Cause::of_error(status, &text));
@@ -495,7 +497,7 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
         (Some(content), true) => diff::of_new_file(&file.file_path, content),
         _ if file.structured_patch.is_empty() => return,
         _ => {
-            let mut text = format!("--- a/{path}\n+++ b/{path}\n", path = &*file.file_path);
+            let mut text = diff::head(&file.file_path);
             for hunk in &file.structured_patch {
                 text.push_str(&format!("@@ -{},{} +{},{} @@\n", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines));
                 hunk.lines.iter().for_each(|line| text.extend([&**line, "\n"]));

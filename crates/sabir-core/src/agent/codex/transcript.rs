@@ -24,7 +24,7 @@ use super::report;
 use super::trouble::Trouble;
 use crate::agent::Match;
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
-use crate::event::{EventKind, Outcome, PlanItem, PlanStatus};
+use crate::event::{EventKind, Outcome, PlanItem, PlanStatus, Text};
 use crate::line::Line;
 
 use about::About;
@@ -312,7 +312,7 @@ impl Transcript {
         self.blank_lines = 0;
         let delta = format!("{}{text}", "\n".repeat(newlines));
         self.held.push(&delta);
-        let (delta, message_id) = (Cow::Owned(delta), Some(Cow::Owned(format!("message_{}", self.messages))));
+        let (delta, message_id) = (Text::from(delta), Some(Cow::Owned(format!("message_{}", self.messages))));
         facts.push(match self.section {
             Section::Thinking => EventKind::Thinking { delta, message_id },
             _ => EventKind::Text { delta, message_id },
@@ -333,7 +333,7 @@ impl Transcript {
                 if said != Some(answer.as_str()) && !shown.trim().is_empty() {
                     self.messages += 1;
                     let message_id = Some(Cow::Owned(format!("message_{}", self.messages)));
-                    facts.push(EventKind::Text { delta: Cow::Owned(shown), message_id });
+                    facts.push(EventKind::Text { delta: shown.into(), message_id });
                 }
                 if answer.is_empty() { self.answer.mark() } else { self.answer.set(&answer, is_marked) }
             }

@@ -66,7 +66,7 @@ impl<'a> ToolCall<'a> {
         facts.push(EventKind::ToolEnd {
             tool_call_id: id,
             ok: status == ToolStatus::Ok,
-            output: state.output.or(state.error).map(Cow::from),
+            output: state.output.or(state.error).map(Cow::from).map(Into::into),
             status,
             exit_code: if let Exit::Code(code) = metadata.exit { Some(code) } else { None },
             duration_ms: time.start().zip(time.end()).and_then(|(start, end)| end.millis_since(start)),

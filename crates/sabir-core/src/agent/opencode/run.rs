@@ -61,12 +61,12 @@ impl JsonDialect for Run {
                 let Some(text) = part.text else { return };
                 self.ending.text(&text);
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Text { delta: text.0, message_id: part.message_id.map(Cow::from) });
+                facts.push(EventKind::Text { delta: text.0.into(), message_id: part.message_id.map(Cow::from) });
             }
             ("reasoning", Some(part), _) => {
                 let Some(text) = part.text else { return };
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Thinking { delta: text.0, message_id: part.message_id.map(Cow::from) });
+                facts.push(EventKind::Thinking { delta: text.0.into(), message_id: part.message_id.map(Cow::from) });
             }
             ("tool_use", Some(part), _) => match ToolCall::of(part) {
                 Some(call) => {

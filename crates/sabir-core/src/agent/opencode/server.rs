@@ -314,7 +314,7 @@ impl Events {
                 Cow::Borrowed(output) => Cow::Borrowed(told.news(output)),
                 Cow::Owned(output) => Cow::Owned(told.news(&output).to_owned()),
             };
-            facts.push(EventKind::ToolUpdate { tool_call_id: call.id, input: None, output_delta: Some(news) });
+            facts.push(EventKind::ToolUpdate { tool_call_id: call.id, input: None, output_delta: Some(news.into()) });
         }
         Some(())
     }

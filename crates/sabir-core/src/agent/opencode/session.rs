@@ -200,8 +200,8 @@ impl OpenPart {
     pub(super) fn say<'a>(&mut self, delta: Cow<'a, str>, message_id: Cow<'a, str>, facts: &mut Facts<'a>) {
         let message_id = Some(message_id);
         match self.kind {
-            PartKind::Text => facts.push(EventKind::Text { delta, message_id }),
-            PartKind::Thinking => facts.push(EventKind::Thinking { delta, message_id }),
+            PartKind::Text => facts.push(EventKind::Text { delta: delta.into(), message_id }),
+            PartKind::Thinking => facts.push(EventKind::Thinking { delta: delta.into(), message_id }),
             PartKind::Step => {}
         }
     }

@@ -261,7 +261,11 @@ impl Stream {
 impl OpenMessage {
     fn say<'a>(&self, thinking: bool, delta: Cow<'a, str>, facts: &mut Facts<'a>) {
         let message_id = self.id.clone().map(Cow::Owned);
-        facts.push(if thinking { EventKind::Thinking { delta, message_id } } else { EventKind::Text { delta, message_id } });
+        facts.push(if thinking {
+            EventKind::Thinking { delta: delta.into(), message_id }
+        } else {
+            EventKind::Text { delta: delta.into(), message_id }
+        });
     }
 
     /// Says what a whole copy has beyond the pieces before it.

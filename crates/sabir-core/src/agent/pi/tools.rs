@@ -45,7 +45,7 @@ impl Tools {
                     Cow::Borrowed(text) => Cow::Borrowed(tool.output.news(text)),
                     Cow::Owned(text) => Cow::Owned(tool.output.news(&text).to_owned()),
                 };
-                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news) });
+                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news.into()) });
             }
             _ => {
                 let tool = self.open.remove(&*id).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Tools {
                 facts.push(EventKind::ToolEnd {
                     tool_call_id: id.0,
                     ok: status == ToolStatus::Ok,
-                    output,
+                    output: output.map(Into::into),
                     status,
                     exit_code,
                     duration_ms: wire.duration_ms,

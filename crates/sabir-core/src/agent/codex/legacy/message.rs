@@ -154,7 +154,7 @@ impl Legacy {
                     self.next_message();
                 }
                 self.said.push(&delta);
-                facts.push(EventKind::Text { delta, message_id: Some(self.message_id()) });
+                facts.push(EventKind::Text { delta: delta.into(), message_id: Some(self.message_id()) });
             }
             "agent_message" => self.agent_message(msg.message.map(Cow::from).unwrap_or_default(), facts),
             "agent_reasoning_delta" | "agent_reasoning_raw_content_delta" => {
@@ -163,14 +163,14 @@ impl Legacy {
                     self.next_message();
                 }
                 self.thought.push(&delta);
-                facts.push(EventKind::Thinking { delta, message_id: Some(self.message_id()) });
+                facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(self.message_id()) });
             }
             "agent_reasoning" | "agent_reasoning_raw_content" => {
                 // The copy of what came in pieces is not said again.
                 if self.thought.take().is_empty() {
                     self.next_message();
                     let delta = msg.text.map(Cow::from).unwrap_or_default();
-                    facts.push(EventKind::Thinking { delta, message_id: Some(self.message_id()) });
+                    facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(self.message_id()) });
                 }
             }
             "token_count" => self.token_count(&msg, facts),
@@ -226,7 +226,7 @@ impl Legacy {
             // The copy says it in other words than the pieces did; it was said.
             None => return,
         };
-        facts.push(EventKind::Text { delta, message_id: Some(self.message_id()) });
+        facts.push(EventKind::Text { delta: delta.into(), message_id: Some(self.message_id()) });
     }
 
     fn token_count(&mut self, msg: &Msg<'_>, facts: &mut Facts<'_>) {

@@ -27,7 +27,7 @@ impl Legacy {
             }
             "exec_command_output_delta" => {
                 let output_delta = self.output_delta(&id, &msg);
-                facts.push(EventKind::ToolUpdate { tool_call_id: id, input: None, output_delta });
+                facts.push(EventKind::ToolUpdate { tool_call_id: id, input: None, output_delta: output_delta.map(Into::into) });
             }
             "exec_command_end" => {
                 self.forget_cut(&id);
@@ -153,7 +153,7 @@ fn end<'a>(
     status: ToolStatus,
     duration_ms: Option<u64>,
 ) -> EventKind<'a> {
-    EventKind::ToolEnd { tool_call_id, ok: false, output, status, exit_code: None, duration_ms }
+    EventKind::ToolEnd { tool_call_id, ok: false, output: output.map(Into::into), status, exit_code: None, duration_ms }
 }
 
 fn exec_end<'a>(id: Cow<'a, str>, mut msg: Msg<'a>) -> EventKind<'a> {
@@ -161,7 +161,7 @@ fn exec_end<'a>(id: Cow<'a, str>, mut msg: Msg<'a>) -> EventKind<'a> {
     EventKind::ToolEnd {
         tool_call_id: id,
         ok: false,
-        output: output_of(&mut msg),
+        output: output_of(&mut msg).map(Into::into),
         status,
         exit_code: msg.exit_code,
         duration_ms: msg.duration.map(|duration| duration.millis()),

@@ -114,11 +114,11 @@ impl Thread {
                 let text = item.text.map(Cow::from).unwrap_or_default();
                 let text = if stage == Stage::Completed { self.answer.message(text) } else { text };
                 let delta = self.growing.news(&id, text);
-                facts.push(EventKind::Text { delta, message_id: Some(id) });
+                facts.push(EventKind::Text { delta: delta.into(), message_id: Some(id) });
             }
             "reasoning" => {
                 let delta = self.growing.news(&id, item.text.map(Cow::from).unwrap_or_default());
-                facts.push(EventKind::Thinking { delta, message_id: Some(id) });
+                facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(id) });
             }
             "todo_list" => self.todo_list(item.items.unwrap_or_default(), facts),
             "error" => {
@@ -232,7 +232,14 @@ fn end<'a>(id: Cow<'a, str>, r#type: &str, item: Item<'a>, facts: &mut Facts<'a>
         }
         _ => None,
     };
-    facts.push(EventKind::ToolEnd { tool_call_id: id, ok: false, output, status, exit_code: item.exit_code, duration_ms: None });
+    facts.push(EventKind::ToolEnd {
+        tool_call_id: id,
+        ok: false,
+        output: output.map(Into::into),
+        status,
+        exit_code: item.exit_code,
+        duration_ms: None,
+    });
 }
 
 fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {

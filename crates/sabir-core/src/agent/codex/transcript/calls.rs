@@ -192,7 +192,7 @@ impl Calls {
         facts.push(EventKind::ToolEnd {
             tool_call_id: Cow::Owned(id),
             ok,
-            output: (!output.is_empty()).then(|| Cow::Owned(output.to_owned())),
+            output: (!output.is_empty()).then(|| Cow::Owned(output.to_owned())).map(Into::into),
             status: if ok { ToolStatus::Ok } else { ToolStatus::Error },
             exit_code,
             duration_ms,

@@ -2,3 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixtures;
+mod run;
+mod seeds;
+mod views;

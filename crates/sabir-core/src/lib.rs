@@ -30,4 +30,4 @@ pub mod json;
 pub mod line;
 pub mod price;
 pub mod time;
-// pub mod view;
+pub mod view;

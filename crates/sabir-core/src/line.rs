@@ -46,6 +46,14 @@ impl<'a> Line<'a> {
         Self { number, text: text.into(), at: None, source: Source::Stdout, terminated: true }
     }
 
+    /// The text for as long as the bytes that it lies in; `None` when it had to be copied.
+    pub fn borrowed(&self) -> Option<&'a str> {
+        match self.text {
+            Cow::Borrowed(text) => Some(text),
+            Cow::Owned(_) => None,
+        }
+    }
+
     /// The same line with a text of its own.
     pub fn into_owned(self) -> Line<'static> {
         let Self { number, text, at, source, terminated } = self;

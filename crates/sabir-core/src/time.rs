@@ -9,6 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
+    /// The first moment of 1970, for formats that must have a time where none is known.
+    pub const EPOCH: Self = Self(jiff::Timestamp::UNIX_EPOCH);
+
     /// The moment that many milliseconds after 1970; `None` outside the years that RFC 3339 can write.
     pub fn from_millis(millis: i64) -> Option<Self> {
         let moment = jiff::Timestamp::from_millisecond(millis).ok()?;

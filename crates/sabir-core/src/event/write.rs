@@ -1,8 +1,7 @@
 //! Events to JSON text, the hot half of `parse --to events`.
 //!
 //! serde would ask for every key whether it needs escaping and look at every byte of every string by itself; here the
-//! keys are constants and strings are looked at eight bytes at a time. What comes out is what serde would write: a
-//! test compares the two.
+//! keys are constants and strings are looked at eight bytes at a time.
 
 use std::borrow::Cow;
 
@@ -151,60 +150,75 @@ pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a JSON string, escaped as serde_json escapes it.
+/// Appends a JSON string, escaped as serde_json does, and the three characters beyond ASCII at which some languages end
+/// a line (U+0085, U+2028, U+2029) as well: one event is one line, whoever reads it.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    let mut clean_from = 0;
     let mut at = 0;
     while let Some(special) = next_special(bytes, at) {
-        out.extend_from_slice(&bytes[clean_from..special]);
-        escape(bytes[special], out);
-        at = special + 1;
-        clean_from = at;
+        out.extend_from_slice(&bytes[at..special]);
+        at = special + escape(&bytes[special..], out);
     }
-    out.extend_from_slice(&bytes[clean_from..]);
+    out.extend_from_slice(&bytes[at..]);
     out.push(b'"');
 }
 
-fn escape(byte: u8, out: &mut Vec<u8>) {
+/// Appends the escape of the character that the bytes start with; gives the character's length.
+fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let short = match byte {
-        b'"' => b'"',
-        b'\\' => b'\\',
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        0x08 => b'b',
-        0x0c => b'f',
+    let short = match bytes {
+        [b'"', ..] => b'"',
+        [b'\\', ..] => b'\\',
+        [b'\n', ..] => b'n',
+        [b'\r', ..] => b'r',
+        [b'\t', ..] => b't',
+        [0x08, ..] => b'b',
+        [0x0c, ..] => b'f',
+        [0xc2, ..] => {
+            out.extend_from_slice(b"\\u0085");
+            return 2;
+        }
+        [0xe2, _, last, ..] => {
+            out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
+            return 3;
+        }
         _ => {
+            let byte = bytes.first().copied().unwrap_or_default();
             out.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            return;
+            return 1;
         }
     };
     out.extend_from_slice(&[b'\\', short]);
+    1
 }
 
-/// Where the next byte that must be escaped is: a quote, a backslash or a control character.
+/// Where the next character that must be escaped is.
 fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Sets the high bit of each byte that is zero, and nothing below the first such byte.
+    // Sets the high bit of some byte whenever a byte is zero.
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     let mut at = from;
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| chunk.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
+        let word = u64::from_ne_bytes(*chunk);
         let quote = zero_bytes(word ^ (ONES * u64::from(b'"')));
         let backslash = zero_bytes(word ^ (ONES * u64::from(b'\\')));
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let found = quote | backslash | control;
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
+        let beyond_ascii = word & HIGH;
+        if (quote | backslash | control | beyond_ascii) != 0
+            && let Some(found) = (at..at + 8).find(|&index| is_special(&bytes[index..]))
+        {
+            return Some(found);
         }
         at += 8;
     }
-    bytes[at..].iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').map(|offset| at + offset)
+    (at..bytes.len()).find(|&index| is_special(&bytes[index..]))
+}
+
+fn is_special(bytes: &[u8]) -> bool {
+    matches!(bytes, [0..0x20 | b'"' | b'\\', ..] | [0xc2, 0x85, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..])
 }
 
 #[cfg(test)]
@@ -218,7 +232,10 @@ mod tests {
             for start in text.char_indices().map(|(index, _)| index) {
                 let mut out = Vec::new();
                 string(&text[start..], &mut out);
-                assert_eq!(String::from_utf8(out).expect("UTF-8"), serde_json::to_string(&text[start..]).expect("a string"));
+                let written = String::from_utf8(out).expect("UTF-8");
+                let plain = written.replace("\\u0085", "\u{85}").replace("\\u2028", "\u{2028}");
+                assert_eq!(plain, serde_json::to_string(&text[start..]).expect("a string"));
+                assert_eq!(serde_json::from_str::<String>(&written).expect("JSON"), text[start..]);
             }
         }
     }

@@ -1,0 +1,124 @@
+//! What users type.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+Examples:
+  sabir demo                                           watch three recorded runs
+  claude -p \"…\" --output-format stream-json --verbose | sabir parse -
+  sabir parse run.jsonl --to result                    usage, cost, tools, files, answer
+  sabir parse run.jsonl --to human                     read it in the terminal
+
+Exit codes: 0 done, 2 bad usage, 6 reading or writing failed.";
+
+/// One event vocabulary for every coding-agent CLI.
+///
+/// Reads what Claude Code, Codex, Gemini CLI, Cursor, OpenCode, Pi, Bob or any other command printed, and tells it in one
+/// vocabulary: events, an exact session result, or the words of another tool. Data goes to standard output, talk to
+/// standard error.
+#[derive(Parser)]
+#[command(name = "sabir", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Parse(ParseArguments),
+    Agents(AgentsArguments),
+    Demo(DemoArguments),
+    Completions(CompletionsArguments),
+    /// Print the manual page (roff).
+    #[command(hide = true)]
+    Man,
+}
+
+/// Read recorded or piped output of an agent.
+///
+/// Prints events as they come in, one JSON object per line; with `--to result` one object with the answer, usage, cost,
+/// tool calls, file changes and outcome; with `--to` a view, the words of another tool. Exits with 0 when the stream could
+/// be read, whatever became of the run.
+#[derive(Args)]
+pub(crate) struct ParseArguments {
+    /// Files to read; `-` is standard input. Each file is one run.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The agent that printed it; `auto` finds out. `sabir agents` lists them.
+    #[arg(long, short, value_name = "ID", default_value = "auto")]
+    pub(crate) agent: String,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "events", value_parser = crate::commands::parse::outputs())]
+    pub(crate) to: String,
+
+    /// Exit code that the agent ended with, where you know it.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) exit_code: Option<i32>,
+
+    /// Signal that ended the agent: a number or a name.
+    #[arg(long, value_name = "SIGNAL", value_parser = crate::commands::parse::signal)]
+    pub(crate) signal: Option<String>,
+
+    /// The run was stopped on purpose.
+    #[arg(long)]
+    pub(crate) cancelled: bool,
+
+    /// Id of the run in the events [default: the file's name].
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<String>,
+
+    /// The model, for agents that do not say which they used.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// A price list to use before the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+
+    /// Session id in views that need one [default: the agent's own].
+    #[arg(long, value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+
+    /// Let the `runner` view print its log records.
+    #[arg(long)]
+    pub(crate) logs: bool,
+
+    /// Lines longer than this many bytes are cut.
+    #[arg(long, value_name = "BYTES", default_value_t = sabir_core::line::LineBuffer::DEFAULT_CAP, hide_default_value = true)]
+    pub(crate) max_line: usize,
+}
+
+/// List the agents and the dialects that can be read.
+#[derive(Args)]
+pub(crate) struct AgentsArguments {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Play three recorded runs of different agents to the terminal.
+///
+/// Needs no agent, no key and no network: the recordings are in the program.
+#[derive(Args)]
+pub(crate) struct DemoArguments {
+    /// How many times faster than it happened; 0 is as fast as possible.
+    #[arg(long, short, value_name = "N", default_value_t = 1.0, value_parser = crate::commands::demo::speed)]
+    pub(crate) speed: f64,
+
+    /// Only the recording of this agent.
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+}
+
+/// Print shell completions.
+///
+/// For bash: `source <(sabir completions bash)`; for zsh, fish, elvish and powershell alike.
+#[derive(Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}

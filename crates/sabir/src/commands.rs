@@ -1,0 +1,6 @@
+//! One file per verb.
+
+pub(crate) mod agents;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod parse;

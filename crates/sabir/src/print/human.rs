@@ -1,0 +1,316 @@
+//! A run as people read it: text as it comes, one line per tool, and a table at the end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolStatus};
+use sabir_core::fold::{CostSource, ResultOptions, SessionResult, SessionResultFold, Status};
+use sabir_core::view::call_detail;
+
+use super::table::fit;
+
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const NAME: Style = AnsiColor::Cyan.on_default();
+const NOTE: Style = AnsiColor::Yellow.on_default();
+
+/// Prints events for people.
+pub(crate) struct Human {
+    fold: SessionResultFold,
+    color: bool,
+    width: usize,
+    /// Calls whose line is not written yet, with the text that it will have.
+    open: BTreeMap<String, Call>,
+    /// What the cursor stands behind: a line of text must be ended before another kind of line.
+    mid_line: Option<Speech>,
+    printed: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Speech {
+    Text,
+    Thinking,
+}
+
+struct Call {
+    name: String,
+    detail: Option<String>,
+}
+
+impl Human {
+    pub(crate) fn new(options: ResultOptions, color: bool, width: usize) -> Self {
+        let fold = SessionResult::fold_with(options);
+        Self { fold, color, width, open: BTreeMap::new(), mid_line: None, printed: String::new() }
+    }
+
+    /// Appends what an event looks like.
+    pub(crate) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        self.fold.event(event);
+        let depth = usize::from(event.parent_tool_call_id.is_some());
+        match &event.kind {
+            EventKind::Started { agent, .. } => self.line(0, BOLD, &format!("▶ {agent}")),
+            EventKind::Session { model, session_id, .. } => {
+                let facts = [model.as_deref(), session_id.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+                self.line(depth, DIM, &facts);
+            }
+            EventKind::Text { delta, .. } => self.speech(Speech::Text, delta),
+            EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
+            EventKind::ToolStart { tool_call_id, name, input, title, .. } => {
+                let detail = title.as_deref().map(str::to_owned).or_else(|| input.as_deref().and_then(call_detail));
+                self.open.insert(tool_call_id.to_string(), Call { name: name.to_string(), detail });
+            }
+            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+                if let Some(call) = self.open.get_mut(tool_call_id.as_ref()) {
+                    call.detail = call_detail(input).or(call.detail.take());
+                }
+            }
+            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+                let call = self.open.remove(tool_call_id.as_ref());
+                self.tool(depth, call.as_ref(), output.as_deref(), *status, *exit_code, *duration_ms);
+            }
+            EventKind::FileChange { path, change, from, added, removed, .. } => {
+                let sign = match change {
+                    Change::Create => "+",
+                    Change::Delete => "-",
+                    _ => "~",
+                };
+                let from = from.as_deref().map(|from| format!("{from} → ")).unwrap_or_default();
+                let counts = match (added, removed) {
+                    (Some(added), Some(removed)) => format!("  +{added} -{removed}"),
+                    _ => String::new(),
+                };
+                self.line(depth + 1, NOTE, &format!("{sign} {from}{path}{counts}"));
+            }
+            EventKind::Plan { items } => {
+                for item in items {
+                    let sign = match item.status {
+                        PlanStatus::Completed => "[x]",
+                        PlanStatus::InProgress => "[>]",
+                        _ => "[ ]",
+                    };
+                    self.line(depth + 1, DIM, &format!("{sign} {}", item.text));
+                }
+            }
+            EventKind::Permission { title, decision, .. } => {
+                let decision = decision.as_deref().unwrap_or("asked");
+                self.line(depth, NOTE, &format!("? {title} ({decision})"));
+            }
+            EventKind::Retry { attempt, max_attempts, message, .. } => {
+                let of = max_attempts.map(|max| format!(" of {max}")).unwrap_or_default();
+                self.line(depth, NOTE, &format!("↻ attempt {attempt}{of} failed: {message}"));
+            }
+            EventKind::Activity { message } => self.line(depth, DIM, &format!("· {message}")),
+            EventKind::Error { message, .. } => self.line(depth, BAD, &format!("✗ {message}")),
+            EventKind::Unrecognized { r#type, raw } => {
+                self.line(depth, NOTE, &format!("? unrecognized {}: {raw}", r#type.as_deref().unwrap_or("line")));
+            }
+            _ => {}
+        }
+        out.append(&mut std::mem::take(&mut self.printed).into_bytes());
+    }
+
+    /// Appends the table of the run.
+    pub(crate) fn end(mut self, out: &mut Vec<u8>) {
+        self.end_speech();
+        let result = std::mem::take(&mut self.fold).finish();
+        self.table(&result);
+        out.append(&mut self.printed.into_bytes());
+    }
+
+    fn tool(
+        &mut self,
+        depth: usize,
+        call: Option<&Call>,
+        output: Option<&str>,
+        status: ToolStatus,
+        exit_code: Option<i32>,
+        duration_ms: Option<u64>,
+    ) {
+        let (sign, style) = match status {
+            ToolStatus::Ok => ("✓", GOOD),
+            ToolStatus::Unfinished => ("…", NOTE),
+            _ => ("✗", BAD),
+        };
+        let mut said = match status {
+            ToolStatus::Ok => String::new(),
+            _ => format!("  {status}"),
+        };
+        if let Some(code) = exit_code.filter(|code| *code != 0) {
+            let _ = write!(said, " (exit {code})");
+        }
+        if let Some(millis) = duration_ms {
+            let _ = write!(said, "  {}", duration(millis));
+        }
+        let name = call.map_or("tool", |call| call.name.as_str());
+        let detail = call.and_then(|call| call.detail.as_deref()).unwrap_or_default();
+        self.end_speech();
+        let room = self.width.saturating_sub(depth * 2 + said.len() + 2);
+        let head = fit(&visible(&format!("{name}  {detail}")), room);
+        let (name, rest) = head.split_at(name.len().min(head.len()).min(floor(&head, name.len())));
+        let line = format!("{}{} {}{rest}{}", "  ".repeat(depth), self.paint(style, sign), self.paint(NAME, name), self.paint(DIM, &said));
+        self.printed.push_str(&line);
+        self.printed.push('\n');
+        // Of a failure the last line is the one that tells; a success is taken at its word.
+        if status != ToolStatus::Ok
+            && let Some(last) = output.and_then(|output| output.lines().rfind(|line| !line.trim().is_empty()))
+        {
+            self.line(depth + 1, DIM, last);
+        }
+    }
+
+    fn speech(&mut self, kind: Speech, delta: &str) {
+        if self.mid_line.is_some_and(|speech| speech != kind) {
+            self.end_speech();
+        }
+        let text = visible_text(delta);
+        let style = if kind == Speech::Thinking { DIM.italic() } else { Style::new() };
+        let text = self.paint(style, &text);
+        self.printed.push_str(&text);
+        self.mid_line = if delta.ends_with('\n') { None } else { Some(kind) };
+    }
+
+    fn end_speech(&mut self) {
+        if self.mid_line.take().is_some() {
+            self.printed.push('\n');
+        }
+    }
+
+    fn line(&mut self, depth: usize, style: Style, text: &str) {
+        self.end_speech();
+        if text.trim().is_empty() {
+            return;
+        }
+        let indent = "  ".repeat(depth);
+        let text = fit(&visible(text), self.width.saturating_sub(indent.len()));
+        let text = self.paint(style, &text);
+        self.printed.push_str(&indent);
+        self.printed.push_str(&text);
+        self.printed.push('\n');
+    }
+
+    fn paint(&self, style: Style, text: &str) -> String {
+        if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    fn table(&mut self, result: &SessionResult) {
+        let (style, sign) = match result.status {
+            Status::Success => (GOOD, "✓"),
+            Status::Error => (BAD, "✗"),
+            _ => (NOTE, "…"),
+        };
+        let mut outcome = format!("{sign} {}", result.outcome);
+        if let Some(cause) = result.cause {
+            let _ = write!(outcome, " ({cause})");
+        }
+        let failed = result.tool_calls.iter().filter(|call| call.status != ToolStatus::Ok).count();
+        let tools = match (result.tool_calls.len(), failed) {
+            (0, _) => "none".to_owned(),
+            (all, 0) => all.to_string(),
+            (all, failed) => format!("{all} ({failed} not ok)"),
+        };
+        let added: u64 = result.file_changes.iter().filter_map(|change| change.added).sum();
+        let removed: u64 = result.file_changes.iter().filter_map(|change| change.removed).sum();
+        let rows = [
+            ("outcome", outcome),
+            ("model", result.model.clone().unwrap_or_else(|| "—".to_owned())),
+            ("turns", result.turns.map_or_else(|| "—".to_owned(), |turns| turns.to_string())),
+            ("tools", tools),
+            ("files", format!("{} (+{added} -{removed})", result.file_changes.len())),
+            ("tokens", tokens(result)),
+            ("cost", cost(result)),
+            ("time", result.duration_ms.map_or_else(|| "—".to_owned(), duration)),
+        ];
+        let rule = "─".repeat(self.width.min(60));
+        self.line(0, DIM, &rule);
+        for (name, value) in rows {
+            let value = fit(&visible(&value), self.width.saturating_sub(10));
+            let value = if name == "outcome" { self.paint(style.bold(), &value) } else { value };
+            let name = self.paint(DIM, &format!("{name:<8}"));
+            self.printed.push_str(&format!("{name}  {value}\n"));
+        }
+        self.line(0, DIM, &rule);
+    }
+}
+
+fn tokens(result: &SessionResult) -> String {
+    let tokens = &result.tokens;
+    let Some(total) = tokens.total else { return "—".to_owned() };
+    let parts = [("in", tokens.uncached_input), ("cached", tokens.cache_read), ("written", tokens.cache_write), ("out", tokens.output)];
+    let parts: Vec<String> =
+        parts.into_iter().filter_map(|(name, count)| count.filter(|count| *count > 0).map(|count| format!("{} {name}", grouped(count)))).collect();
+    format!("{} ({})", grouped(total), parts.join(", "))
+}
+
+fn cost(result: &SessionResult) -> String {
+    let word = match result.cost.source {
+        CostSource::Reported => "reported",
+        CostSource::Computed => "computed",
+        CostSource::Unknown => "",
+    };
+    match (result.cost.total, &result.cost.reason) {
+        (Some(total), _) => format!("${total:.4} {word}"),
+        (None, Some(reason)) => format!("— ({reason})"),
+        (None, None) => "—".to_owned(),
+    }
+}
+
+/// Digits in groups of three.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn duration(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{:.1} s", millis as f64 / 1e3),
+        _ => format!("{} min {:02} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+/// One line of it, with nothing that moves the cursor or changes the colours: an agent may print what it likes.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).filter(|c| !steers_terminal(*c)).collect()
+}
+
+/// The same for text of several lines.
+fn visible_text(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !steers_terminal(*c)).collect()
+}
+
+/// Control characters, and those that turn the direction of the text.
+fn steers_terminal(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// The last place up to `at` where a character starts.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{duration, grouped, visible, visible_text};
+
+    #[test]
+    fn what_an_agent_prints_cannot_steer_the_terminal() {
+        assert_eq!(visible("a\u{1b}[31mb\nc\u{202e}d"), "a[31mb cd");
+        assert_eq!(visible_text("a\n\tb\u{7}\r"), "a\n\tb");
+    }
+
+    #[test]
+    fn figures_are_easy_to_read() {
+        assert_eq!((grouped(7), grouped(1_234_567)), ("7".to_owned(), "1,234,567".to_owned()));
+        assert_eq!((duration(592), duration(2_574), duration(61_000)), ("592 ms".into(), "2.6 s".into(), "1 min 01 s".into()));
+    }
+}

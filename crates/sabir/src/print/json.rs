@@ -1,0 +1,50 @@
+//! Data for programs, on standard output.
+
+use std::io::{self, Write as _};
+
+use crate::failure::Failure;
+
+/// Collects output and writes it in large pieces.
+#[derive(Default)]
+pub(crate) struct Out {
+    buffer: Vec<u8>,
+}
+
+/// How much is collected before it is written.
+const PIECE: usize = 64 * 1024;
+
+impl Out {
+    /// Where the next records go.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Writes what has been collected, once that is worth a system call.
+    pub(crate) fn write_if_full(&mut self) -> Result<(), Failure> {
+        if self.buffer.len() >= PIECE { self.write() } else { Ok(()) }
+    }
+
+    /// Writes what has been collected.
+    pub(crate) fn write(&mut self) -> Result<(), Failure> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&self.buffer).and_then(|()| stdout.flush());
+        self.buffer.clear();
+        // One huge event does not keep its memory for the rest of the run.
+        self.buffer.shrink_to(4 * PIECE);
+        written.map_err(|error| Failure::io("writing to standard output failed", &error))
+    }
+}
+
+/// Appends a value as JSON: over several lines for a person, on one for a program.
+pub(crate) fn object<T: serde::Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let written = if io::IsTerminal::is_terminal(&io::stdout()) {
+        serde_json::to_writer_pretty(&mut *out, value)
+    } else {
+        serde_json::to_writer(&mut *out, value)
+    };
+    out.push(b'\n');
+    written.map_err(|error| Failure::io("writing JSON failed", &error.into()))
+}

@@ -1,0 +1,64 @@
+//! Plain aligned columns.
+
+use unicode_width::UnicodeWidthStr as _;
+
+/// Rows of cells under a head; the last column takes what is left of the width.
+pub(crate) fn lines(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {
+    let columns = head.len();
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.width()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (index, (cell, column)) in cells.zip(&widths).enumerate() {
+            line.push_str(cell);
+            if index + 1 < columns {
+                line.push_str(&" ".repeat(column - cell.width() + 2));
+            }
+        }
+        fit(&line, width)
+    };
+    let mut all = vec![line(&mut head.iter().copied())];
+    all.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+    all
+}
+
+/// The text cut to a number of columns, with a sign that it was cut.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.trim_end().to_owned();
+    }
+    let mut cut = String::new();
+    let mut columns = 0;
+    for character in text.chars() {
+        let character_width = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        if columns + character_width + 1 > width {
+            break;
+        }
+        columns += character_width;
+        cut.push(character);
+    }
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fit, lines};
+
+    #[test]
+    fn columns_are_aligned_by_what_they_take_on_the_screen() {
+        let rows = [vec!["日本".to_owned(), "x".to_owned()], vec!["a".to_owned(), "y".to_owned()]];
+        assert_eq!(lines(&["n", "v"], &rows, 80), ["n     v", "日本  x", "a     y"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("abc", 4), "abc");
+        assert_eq!(fit("日本語", 4), "日…");
+    }
+}

@@ -34,14 +34,17 @@ pub(crate) fn outputs() -> PossibleValuesParser {
         (HUMAN, "a transcript to read"),
     ];
     let views = view::ALL.iter().map(|entry| (entry.name, entry.about));
-    PossibleValuesParser::new(own.into_iter().chain(views).map(|(name, about)| clap::builder::PossibleValue::new(name).help(about)))
+    PossibleValuesParser::new(
+        own.into_iter().chain(views).map(|(name, about)| clap::builder::PossibleValue::new(name).help(about)),
+    )
 }
 
 /// A signal by number or name, as its name.
 pub(crate) fn signal(text: &str) -> Result<String, String> {
     const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
-        "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
+        "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR",
+        "SYS",
     ];
     if let Ok(number) = text.parse::<usize>() {
         let name = number.checked_sub(1).and_then(|index| NAMES.get(index));
@@ -49,7 +52,11 @@ pub(crate) fn signal(text: &str) -> Result<String, String> {
     }
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    if NAMES.contains(&name) { Ok(format!("SIG{name}")) } else { Err(format!("{text} is no signal; give a number or a name like TERM")) }
+    if NAMES.contains(&name) {
+        Ok(format!("SIG{name}"))
+    } else {
+        Err(format!("{text} is no signal; give a number or a name like TERM"))
+    }
 }
 
 pub(crate) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
@@ -83,7 +90,12 @@ fn read_prices(path: &std::path::Path) -> Result<Table, Failure> {
     Ok(Table::embedded().clone().overlay(own))
 }
 
-fn parse(arguments: &ParseArguments, agent: Option<&'static Agent>, prices: Option<Table>, mut input: Input) -> Result<(), Failure> {
+fn parse(
+    arguments: &ParseArguments,
+    agent: Option<&'static Agent>,
+    prices: Option<Table>,
+    mut input: Input,
+) -> Result<(), Failure> {
     if agent.is_none() && input.looks_binary()? {
         return Err(Failure::usage(format!("{} is not text", input.name))
             .hint("`sabir parse` reads what an agent prints; name the agent with --agent if this really is its output"));
@@ -154,8 +166,11 @@ impl Sink {
             HUMAN => Self::Human(Box::new(Human::new(result, color(), print::width()))),
             name => match view::find(name) {
                 Some(entry) => {
-                    let options =
-                        view::Options { session_id: arguments.session_id.clone(), logs: arguments.logs, ..view::Options::default() };
+                    let options = view::Options {
+                        session_id: arguments.session_id.clone(),
+                        logs: arguments.logs,
+                        ..view::Options::default()
+                    };
                     Self::View((entry.new)(&options))
                 }
                 None => Self::Events,
@@ -241,7 +256,10 @@ impl Watch {
                 warning(&format!("{} of {} lines of {name} are not what {} prints", self.unrecognized, self.lines, named.id));
                 hint(&format!("it looks like {guess}: try --agent {guess}"));
             }
-            _ => warning(&format!("{} of {} lines of {name} were not recognized; they are kept as they are", self.unrecognized, self.lines)),
+            _ => warning(&format!(
+                "{} of {} lines of {name} were not recognized; they are kept as they are",
+                self.unrecognized, self.lines
+            )),
         }
     }
 }

@@ -150,7 +150,13 @@ impl Human {
         let room = self.width.saturating_sub(depth * 2 + said.len() + 2);
         let head = fit(&visible(&format!("{name}  {detail}")), room);
         let (name, rest) = head.split_at(name.len().min(head.len()).min(floor(&head, name.len())));
-        let line = format!("{}{} {}{rest}{}", "  ".repeat(depth), self.paint(style, sign), self.paint(NAME, name), self.paint(DIM, &said));
+        let line = format!(
+            "{}{} {}{rest}{}",
+            "  ".repeat(depth),
+            self.paint(style, sign),
+            self.paint(NAME, name),
+            self.paint(DIM, &said)
+        );
         self.printed.push_str(&line);
         self.printed.push('\n');
         // Of a failure the last line is the one that tells; a success is taken at its word.
@@ -238,9 +244,12 @@ impl Human {
 fn tokens(result: &SessionResult) -> String {
     let tokens = &result.tokens;
     let Some(total) = tokens.total else { return "—".to_owned() };
-    let parts = [("in", tokens.uncached_input), ("cached", tokens.cache_read), ("written", tokens.cache_write), ("out", tokens.output)];
-    let parts: Vec<String> =
-        parts.into_iter().filter_map(|(name, count)| count.filter(|count| *count > 0).map(|count| format!("{} {name}", grouped(count)))).collect();
+    let parts =
+        [("in", tokens.uncached_input), ("cached", tokens.cache_read), ("written", tokens.cache_write), ("out", tokens.output)];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter_map(|(name, count)| count.filter(|count| *count > 0).map(|count| format!("{} {name}", grouped(count))))
+        .collect();
     format!("{} ({})", grouped(total), parts.join(", "))
 }
 

@@ -15,7 +15,7 @@ mod speech;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::event::Event;
+use crate::event::{Event, ToolKind};
 use crate::time::Timestamp;
 
 /// Events in, somebody else's records out: JSON objects, each followed by LF.
@@ -121,6 +121,11 @@ impl Default for Options {
             partial_bytes: 256 * 1024,
         }
     }
+}
+
+/// What a call does, in one short line: the command, the path, whatever its kind is about.
+pub fn call_detail(kind: ToolKind, title: Option<&str>, input: Option<&str>) -> Option<String> {
+    calls::detail(kind, title, input)
 }
 
 /// Appends one record and its line end.

@@ -93,43 +93,51 @@ const TASK: &[&str] = &["description", "title", "task", "prompt", "message", "qu
 const LINE_CHARACTERS: usize = 240;
 
 impl Call {
-    /// What the call does, in one short line: the command, the path, whatever its kind is about.
+    /// See [`detail`].
     pub(super) fn detail(&self) -> Option<String> {
-        let arguments = self.input.as_deref().and_then(Arguments::read);
-        let find = |names: &[&str]| arguments.as_ref().and_then(|arguments| arguments.text(names));
-        let own = match self.kind {
-            ToolKind::Execute => self.command(),
-            ToolKind::Read | ToolKind::Edit | ToolKind::Delete | ToolKind::Move => find(PATH),
-            ToolKind::Search => find(PATTERN).or_else(|| find(PATH)),
-            ToolKind::Fetch => find(ADDRESS),
-            ToolKind::Delegate => find(TASK),
-            _ => None,
-        };
-        let known =
-            own.or_else(|| self.title.clone()).or_else(|| [COMMAND, PATH, PATTERN, ADDRESS, TASK].into_iter().find_map(find));
-        let text = known.or_else(|| self.input.clone().filter(|input| input != "{}"))?;
-        one_line(&text)
+        detail(self.kind, self.title.as_deref(), self.input.as_deref())
     }
 
     /// The command line that the call runs.
     pub(super) fn command(&self) -> Option<String> {
-        let input = self.input.as_deref()?;
-        match Arguments::read(input) {
-            Some(arguments) => arguments.command(),
-            // Some tools take free text: a JSON string, or not JSON at all.
-            None if self.kind == ToolKind::Execute => {
-                let text = json::parse::<Str<'_>>(input).map(|text| text.to_string());
-                text.or_else(|| json::parse::<&RawValue>(input).is_none().then(|| input.to_owned()))
-            }
-            None => None,
-        }
-        .filter(|command| !command.trim().is_empty())
+        command(self.kind, self.input.as_deref()?)
     }
 
     /// The folder that it runs in, when that is not the agent's own.
     pub(super) fn folder(&self) -> Option<String> {
         Arguments::read(self.input.as_deref()?)?.text(FOLDER)
     }
+}
+
+/// What a call does, in one short line: the command, the path, whatever its kind is about.
+pub(super) fn detail(kind: ToolKind, title: Option<&str>, input: Option<&str>) -> Option<String> {
+    let arguments = input.and_then(Arguments::read);
+    let find = |names: &[&str]| arguments.as_ref().and_then(|arguments| arguments.text(names));
+    let own = match kind {
+        ToolKind::Execute => input.and_then(|input| command(kind, input)),
+        ToolKind::Read | ToolKind::Edit | ToolKind::Delete | ToolKind::Move => find(PATH),
+        ToolKind::Search => find(PATTERN).or_else(|| find(PATH)),
+        ToolKind::Fetch => find(ADDRESS),
+        ToolKind::Delegate => find(TASK),
+        _ => None,
+    };
+    let known =
+        own.or_else(|| title.map(str::to_owned)).or_else(|| [COMMAND, PATH, PATTERN, ADDRESS, TASK].into_iter().find_map(find));
+    let text = known.or_else(|| input.filter(|input| *input != "{}").map(str::to_owned))?;
+    one_line(&text)
+}
+
+fn command(kind: ToolKind, input: &str) -> Option<String> {
+    match Arguments::read(input) {
+        Some(arguments) => arguments.command(),
+        // Some tools take free text: a JSON string, or not JSON at all.
+        None if kind == ToolKind::Execute => {
+            let text = json::parse::<Str<'_>>(input).map(|text| text.to_string());
+            text.or_else(|| json::parse::<&RawValue>(input).is_none().then(|| input.to_owned()))
+        }
+        None => None,
+    }
+    .filter(|command| !command.trim().is_empty())
 }
 
 /// The arguments of a call, by name.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolStatus};
+use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
 use sabir_core::fold::{CostSource, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::view::call_detail;
 
@@ -37,6 +37,7 @@ enum Speech {
 
 struct Call {
     name: String,
+    kind: ToolKind,
     detail: Option<String>,
 }
 
@@ -58,13 +59,13 @@ impl Human {
             }
             EventKind::Text { delta, .. } => self.speech(Speech::Text, delta),
             EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
-            EventKind::ToolStart { tool_call_id, name, input, title, .. } => {
-                let detail = title.as_deref().map(str::to_owned).or_else(|| input.as_deref().and_then(call_detail));
-                self.open.insert(tool_call_id.to_string(), Call { name: name.to_string(), detail });
+            EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+                let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
+                self.open.insert(tool_call_id.to_string(), Call { name: name.to_string(), kind: *tool_kind, detail });
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
                 if let Some(call) = self.open.get_mut(tool_call_id.as_ref()) {
-                    call.detail = call_detail(input).or(call.detail.take());
+                    call.detail = call_detail(call.kind, None, Some(input)).or(call.detail.take());
                 }
             }
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {

@@ -4,6 +4,7 @@
 
 mod deny;
 mod docs;
+mod fuzz;
 mod price;
 mod process;
 mod schema;
@@ -33,6 +34,8 @@ enum Chore {
     Schema(schema::Arguments),
     /// Writes the tables in the documents that come from the code
     Docs(docs::Arguments),
+    /// Feeds random and damaged streams to the decoder
+    Fuzz(fuzz::Arguments),
     /// Takes the price table from the newest `litellm` wheel on PyPI
     Price(price::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
         Chore::Docs(arguments) => docs::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Price(arguments) => price::run(&arguments),
     };
     match done {

@@ -66,7 +66,7 @@ fn seed(name: &str, agents: &[&str]) -> Result<PathBuf> {
         for case in std::fs::read_dir(fixtures).into_iter().flatten() {
             let case = case?.path();
             let Ok(input) = std::fs::read(case.join("input")) else { continue };
-            let file = format!("{}-{}", agent.id, case.file_name().map(Path::new).unwrap_or(Path::new("")).display());
+            let file = format!("{}-{}", agent.id, case.file_name().unwrap_or_default().display());
             let head = [u8::try_from(index)?, 0x5f];
             std::fs::write(corpus.join(file), [&head[..], &input].concat())?;
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod bench;
 mod deny;
 mod docs;
 mod fuzz;
@@ -34,6 +35,8 @@ enum Chore {
     Schema(schema::Arguments),
     /// Writes the tables in the documents that come from the code
     Docs(docs::Arguments),
+    /// Measures speed, memory and latency
+    Bench(bench::Arguments),
     /// Feeds random and damaged streams to the decoder
     Fuzz(fuzz::Arguments),
     /// Takes the price table from the newest `litellm` wheel on PyPI
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
         Chore::Docs(arguments) => docs::run(&arguments),
+        Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Price(arguments) => price::run(&arguments),
     };

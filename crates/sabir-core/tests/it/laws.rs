@@ -1,7 +1,5 @@
 //! The laws hold for whatever bytes come in: random ones, and recordings that were damaged in every way we know.
 
-use std::ops::Range;
-
 use proptest::prelude::*;
 use sabir_core::agent;
 use sabir_core::decode::{Decoder, Start};
@@ -64,7 +62,9 @@ fn check_all(bytes: &[u8], sizes: &[usize], end: &End) {
         let in_chunks = decode_chunks(start, chunked(bytes, sizes), end);
         assert_eq!(events, in_chunks, "{agent}: chunks make a difference");
         let mut fold = SessionResult::fold();
-        events.iter().for_each(|event| fold.event(event));
+        for event in &events {
+            fold.event(event);
+        }
         let result = fold.finish();
         if result.outcome == Outcome::Completed {
             assert!(end.exit_code.unwrap_or(0) == 0 || end.cancelled, "{agent}: a failed run reads as success");
@@ -107,7 +107,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 impl Damage {
     fn apply(&self, stream: Vec<u8>, recordings: &[Vec<u8>]) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> = stream.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-        let Range { end: count, .. } = 0..lines.len();
+        let count = lines.len();
         if count == 0 {
             return stream;
         }
@@ -155,7 +155,7 @@ impl Damage {
 
 /// Removes or replaces a value somewhere in a line of JSON; other lines stay as they are.
 fn change_value(line: &mut Vec<u8>, number: u16, new: Option<&str>) {
-    /// Stands for a value that serde_json's own type cannot hold.
+    /// Stands for a value that `serde_json::Value` cannot hold.
     const MARK: &str = "\u{1}mark\u{1}";
     fn members(value: &Value) -> usize {
         match value {
@@ -257,8 +257,8 @@ proptest! {
     /// Lines that are JSON with the words that agents use, in no order that any agent prints.
     #[test]
     fn any_json_keeps_the_laws(lines in proptest::collection::vec(json(), 0..12), sizes in chunk_sizes(), end in an_end()) {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        check_all(text.as_bytes(), &sizes, &end);
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        check_all(lines.join("\n").as_bytes(), &sizes, &end);
     }
 }
 

@@ -106,7 +106,8 @@ fn says(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        !before.is_some_and(is_word) && !(word.ends_with(char::is_alphanumeric) && after.is_some_and(is_word))
+        let inside = before.is_some_and(is_word) || (word.ends_with(char::is_alphanumeric) && after.is_some_and(is_word));
+        !inside
     })
 }
 

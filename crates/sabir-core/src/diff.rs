@@ -42,13 +42,19 @@ pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e st
 
 /// The diff of a new file.
 pub fn of_new_file(path: &str, content: &str) -> Diff {
-    let count = content.lines().count();
-    let mut diff = Diff { text: format!("--- /dev/null\n+++ b/{path}\n"), ..Diff::default() };
+    let ends = memchr::memchr_iter(b'\n', content.as_bytes()).count();
+    let count = ends + usize::from(!content.is_empty() && !content.ends_with('\n'));
+    let mut text = format!("--- /dev/null\n+++ b/{path}\n");
+    text.reserve(content.len() + count + 32);
     if count > 0 {
-        diff.text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
+        text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
     }
-    content.lines().for_each(|line| diff.push('+', line));
-    diff
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', content.as_bytes()).chain((count > ends).then_some(content.len())) {
+        text.extend(["+", &content[start..end], "\n"]);
+        start = end + 1;
+    }
+    Diff { text, added: count as u64, removed: 0 }
 }
 
 /// Lines added and removed by a unified diff.

@@ -198,18 +198,20 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
 fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Sets the high bit of some byte whenever a byte is zero.
+    // Sets the high bit of the first byte that is zero, and maybe of bytes after it.
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     let mut at = from;
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| chunk.first_chunk::<8>()) {
-        let word = u64::from_ne_bytes(*chunk);
+        let word = u64::from_le_bytes(*chunk);
         let quote = zero_bytes(word ^ (ONES * u64::from(b'"')));
         let backslash = zero_bytes(word ^ (ONES * u64::from(b'\\')));
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let beyond_ascii = word & HIGH;
-        if (quote | backslash | control | beyond_ascii) != 0
-            && let Some(found) = (at..at + 8).find(|&index| is_special(&bytes[index..]))
-        {
+        let ascii = quote | backslash | control;
+        if word & HIGH == 0 {
+            if ascii != 0 {
+                return Some(at + ascii.trailing_zeros() as usize / 8);
+            }
+        } else if let Some(found) = (at..at + 8).find(|&index| is_special(&bytes[index..])) {
             return Some(found);
         }
         at += 8;

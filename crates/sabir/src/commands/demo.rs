@@ -10,6 +10,7 @@ use sabir_core::dialect::End;
 use sabir_core::event::RunId;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 
 use super::parse::color;
 use crate::cli::DemoArguments;
@@ -68,11 +69,12 @@ fn play(agent: &str, recording: &str, speed: f64, out: &mut Out) -> Result<(), F
         let due = Duration::from_millis(millis.parse().unwrap_or(0));
         if speed > 0.0 {
             // A speed close to nothing would wait for ever; nobody does.
-            let due = Duration::try_from_secs_f64(due.as_secs_f64() / speed).unwrap_or(Duration::MAX);
-            std::thread::sleep(due.saturating_sub(started.elapsed()));
+            let wait = Duration::try_from_secs_f64(due.as_secs_f64() / speed).unwrap_or(Duration::MAX);
+            std::thread::sleep(wait.saturating_sub(started.elapsed()));
         }
         let mut events = Vec::new();
-        decoder.line(&Line::of(index as u64 + 1, text), &mut events);
+        let at = Timestamp::from_millis(i64::try_from(due.as_millis()).unwrap_or(0));
+        decoder.line(&Line { at, ..Line::of(index as u64 + 1, text) }, &mut events);
         events.iter().for_each(|event| human.event(event, out.buffer()));
         out.write()?;
     }

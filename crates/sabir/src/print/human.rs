@@ -39,6 +39,8 @@ struct Call {
     name: String,
     kind: ToolKind,
     detail: Option<String>,
+    /// What it changed, as far as that was said before its end.
+    changes: Vec<String>,
 }
 
 impl Human {
@@ -61,7 +63,10 @@ impl Human {
             EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
                 let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
-                self.open.insert(tool_call_id.to_string(), Call { name: name.to_string(), kind: *tool_kind, detail });
+                self.open.insert(
+                    tool_call_id.to_string(),
+                    Call { name: name.to_string(), kind: *tool_kind, detail, changes: Vec::new() },
+                );
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
                 if let Some(call) = self.open.get_mut(tool_call_id.as_ref()) {
@@ -71,8 +76,9 @@ impl Human {
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
                 let call = self.open.remove(tool_call_id.as_ref());
                 self.tool(depth, call.as_ref(), output.as_deref(), *status, *exit_code, *duration_ms);
+                call.iter().flat_map(|call| &call.changes).for_each(|change| self.line(depth + 1, NOTE, change));
             }
-            EventKind::FileChange { path, change, from, added, removed, .. } => {
+            EventKind::FileChange { path, change, from, added, removed, tool_call_id, .. } => {
                 let sign = match change {
                     Change::Create => "+",
                     Change::Delete => "-",
@@ -83,7 +89,11 @@ impl Human {
                     (Some(added), Some(removed)) => format!("  +{added} -{removed}"),
                     _ => String::new(),
                 };
-                self.line(depth + 1, NOTE, &format!("{sign} {from}{path}{counts}"));
+                let line = format!("{sign} {from}{path}{counts}");
+                match tool_call_id.as_ref().and_then(|id| self.open.get_mut(id.as_ref())) {
+                    Some(call) => call.changes.push(line),
+                    None => self.line(depth + 1, NOTE, &line),
+                }
             }
             EventKind::Plan { items } => {
                 for item in items {

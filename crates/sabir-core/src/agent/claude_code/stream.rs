@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::result::Results;
 use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
-    Usage,
+    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, Parts, ResultLine, StreamEvent, System, Todos,
+    ToolResultMeta, Usage,
 };
 use crate::dialect::{End, Facts, Verdict};
 use crate::diff;
@@ -60,9 +60,9 @@ impl JsonDialect for StreamJson {
         facts.parent = wire.parent_tool_use_id.clone().map(Cow::from);
         match &*wire.r#type {
             "stream_event" => {
-                let Message { event, abandoned_blocks, .. } = wire;
+                let Message { event, api_message_id, abandoned_blocks, .. } = wire;
                 match event {
-                    Some(event) => self.stream_event(event, abandoned_blocks, line, facts),
+                    Some(event) => self.stream_event(event, api_message_id, abandoned_blocks, line, facts),
                     None => json::unrecognized(line, facts),
                 }
             }
@@ -70,11 +70,13 @@ impl JsonDialect for StreamJson {
                 Some(StringOr::Other(message)) if wire.is_api_error_message => {
                     self.api_error(&message, wire.api_error_status, facts)
                 }
-                Some(StringOr::Other(message)) => self.assistant(message, line, facts),
+                Some(StringOr::Other(message)) => self.assistant(*message, line, facts),
                 _ => json::unrecognized(line, facts),
             },
             "user" => {
-                if let Some(StringOr::Other(ApiMessage { content: Some(StringOr::Other(blocks)), .. })) = wire.message {
+                if let Some(StringOr::Other(message)) = wire.message
+                    && let Some(StringOr::Other(blocks)) = message.content
+                {
                     user(blocks, wire.tool_use_result, wire.tool_result_meta, facts);
                 }
             }
@@ -116,8 +118,7 @@ impl JsonDialect for StreamJson {
 
 impl StreamJson {
     /// The lane of the facts' agent, in the message of that id. A new message of the main agent is a new turn.
-    fn lane<'a>(&mut self, message: &ApiMessage<'a>, facts: &mut Facts<'a>) -> &mut Lane {
-        let id = message.id.as_deref().unwrap_or_default();
+    fn lane(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
         if self.lanes.len() > LANES {
             // Sub-agents that have long gone silent; their figures were told with their messages.
             self.lanes.pop_last();
@@ -130,17 +131,12 @@ impl StreamJson {
                 facts.push(EventKind::TurnStart { turn: 0 });
             }
         }
-        if let Some(model) = &message.model {
-            lane.model = Some(model.to_string());
-        }
-        if !lane.usage_complete && message.usage.is_some() {
-            lane.usage = message.usage;
-        }
         lane
     }
 
     fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
-        let lane = self.lane(&message, facts);
+        let lane = self.lane(message.id.as_deref().unwrap_or_default(), facts);
+        lane.note(&message);
         let blocks = match message.content {
             Some(StringOr::Other(blocks)) => blocks,
             Some(StringOr::String(text)) => vec![Block::of_text(text)],
@@ -178,19 +174,27 @@ impl StreamJson {
         facts.push(EventKind::Error { message: Cow::Owned(text), class, fatal: facts.parent.is_none() });
     }
 
-    fn stream_event<'a>(&mut self, event: StreamEvent<'a>, abandoned: Option<&RawValue>, line: &Line<'a>, facts: &mut Facts<'a>) {
+    fn stream_event<'a>(
+        &mut self,
+        event: StreamEvent<'a>,
+        message_id: Option<Str<'a>>,
+        abandoned: Option<&RawValue>,
+        line: &Line<'a>,
+        facts: &mut Facts<'a>,
+    ) {
         if let ("message_start", Some(message)) = (&*event.r#type, &event.message) {
-            self.lane(message, facts);
+            self.lane(message.id.as_deref().unwrap_or_default(), facts).note(message);
             return;
         }
-        let lane = match self.lanes.get_mut(&facts.parent.as_deref().map(str::to_owned)) {
-            Some(lane) => lane,
+        let lane = match message_id {
+            Some(id) => self.lane(&id, facts),
             None => self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default(),
         };
         match &*event.r#type {
             "content_block_start" => match event.content_block {
                 Some(block) if matches!(&*block.r#type, "text" | "thinking") => lane.streamed.push(String::new()),
-                Some(Block { id: Some(id), name: Some(name), .. }) => {
+                Some(block) => {
+                    let Block { id: Some(id), name: Some(name), .. } = *block else { return };
                     lane.announced.push((event.index.unwrap_or_default(), id.to_string()));
                     let tool_kind = ToolKind::of_name(&name);
                     facts.push(EventKind::ToolStart {
@@ -201,7 +205,7 @@ impl StreamJson {
                         title: None,
                     });
                 }
-                _ => {}
+                None => {}
             },
             "content_block_delta" => {
                 let Some(delta) = event.delta else { return };
@@ -223,7 +227,7 @@ impl StreamJson {
                     lane.stop_reason = Some(reason.to_string());
                 }
                 if let Some(usage) = event.usage {
-                    lane.complete_usage(usage);
+                    lane.complete_usage(*usage);
                 }
             }
             "message_stop" => {
@@ -317,6 +321,16 @@ impl StreamJson {
 impl Lane {
     fn id<'a>(&self) -> Option<Cow<'a, str>> {
         (!self.message_id.is_empty()).then(|| Cow::Owned(self.message_id.clone()))
+    }
+
+    /// Takes note of the model and of the figures at the start of a message.
+    fn note(&mut self, message: &ApiMessage<'_>) {
+        if let Some(model) = &message.model {
+            self.model = Some(model.to_string());
+        }
+        if !self.usage_complete && message.usage.is_some() {
+            self.usage = message.usage;
+        }
     }
 
     /// What of a whole block the deltas have not said.
@@ -445,7 +459,7 @@ fn user<'a>(blocks: Vec<Block<'a>>, structured: Option<&'a RawValue>, meta: Opti
 
 fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[ToolResultMeta<'a>], facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
-    let output = block.content.map(|content| content_text(content.get()));
+    let output = block.content.map(content_text);
     let failed = block.is_error.unwrap_or(false);
     let refused = meta.iter().filter(|meta| *meta.id == *id).any(|meta| {
         meta.non_execution_kind.is_some()
@@ -467,14 +481,17 @@ fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[Tool
 }
 
 /// The text of a tool's result, which is a string or a list of parts.
-fn content_text(content: &str) -> Cow<'_, str> {
-    match json::parse::<StringOr<'_, Vec<Part<'_>>>>(content) {
-        Some(StringOr::String(text)) => text.into(),
-        Some(StringOr::Other(parts)) => {
-            let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
-            Cow::Owned(texts.join("\n"))
+fn content_text<'a>(content: StringOr<'a, Parts<'a>>) -> Cow<'a, str> {
+    match content {
+        StringOr::String(text) => text.into(),
+        StringOr::Other(Parts(parts)) => {
+            let texts = parts.into_iter().filter_map(|part| match part {
+                Part { text: Some(text), .. } => Some(text.to_string()),
+                Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
+                Part { url, .. } => url.map(|url| url.to_string()),
+            });
+            Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
         }
-        None => Cow::Borrowed(content),
     }
 }
 

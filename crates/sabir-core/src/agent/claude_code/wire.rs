@@ -1,11 +1,14 @@
 //! The shapes of stream-json, as far as we read them.
 //!
-//! The lines that come by the thousand are one small struct; `system`, `result` and control lines are rare and are
+//! The lines that come by the thousand are one small struct, with what is large and rare in boxes; `system`, `result` and control lines are rare and are
 //! read a second time with the fields that only they have.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::json::{self, Str, StringOr};
@@ -20,9 +23,12 @@ pub struct Message<'a> {
     pub(super) subtype: Option<Str<'a>>,
     /// A text in some `system` lines.
     #[serde(borrow, default)]
-    pub(super) message: Option<StringOr<'a, ApiMessage<'a>>>,
+    pub(super) message: Option<StringOr<'a, Box<ApiMessage<'a>>>>,
     #[serde(borrow, default)]
     pub(super) event: Option<StreamEvent<'a>>,
+    /// The message that a `stream_event` is of; older versions do not say.
+    #[serde(borrow, default)]
+    pub(super) api_message_id: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) parent_tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -70,16 +76,42 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<&'a RawValue>,
+    pub(super) content: Option<StringOr<'a, Parts<'a>>>,
     #[serde(default)]
     pub(super) is_error: Option<bool>,
 }
 
-/// A part of a tool's result.
+/// A tool's result that is more than a string: a list of parts, or one.
+pub(super) struct Parts<'a>(pub(super) Vec<Part<'a>>);
+
+/// A part of a tool's result: a text, or something found on the web.
 #[derive(Deserialize)]
 pub(super) struct Part<'a> {
     #[serde(borrow, default)]
     pub(super) text: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) url: Option<Str<'a>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PartsVisitor;
+        impl<'de> Visitor<'de> for PartsVisitor {
+            type Value = Parts<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a part or a list of parts")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Parts)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                Part::deserialize(MapAccessDeserializer::new(map)).map(|part| Parts(vec![part]))
+            }
+        }
+        deserializer.deserialize_any(PartsVisitor)
+    }
 }
 
 /// Token figures of one response.
@@ -115,11 +147,11 @@ pub(super) struct StreamEvent<'a> {
     #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
-    pub(super) content_block: Option<Block<'a>>,
+    pub(super) content_block: Option<Box<Block<'a>>>,
     #[serde(borrow, default)]
-    pub(super) message: Option<ApiMessage<'a>>,
+    pub(super) message: Option<Box<ApiMessage<'a>>>,
     #[serde(default)]
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<Box<Usage>>,
 }
 
 #[derive(Deserialize)]

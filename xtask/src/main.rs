@@ -1,8 +1,16 @@
 //! The chores of this repository. `cargo xtask --help` lists them.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod bench;
+mod deny;
+mod docs;
+mod fuzz;
 mod price;
 mod process;
+mod schema;
+mod test;
+mod typescript;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 /// The chores of this repository.
 #[derive(Parser)]
-#[command(name = "cargo xtask", disable_help_subcommand = true)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     chore: Chore,
@@ -19,13 +27,30 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Checks everything: format, generated files, clippy, tests, documentation
+    Test(test::Arguments),
+    /// Checks the licences and sources of the dependencies
+    Deny(deny::Arguments),
+    /// Writes the JSON Schema and the TypeScript types of what Sabir prints to docs/schema
+    Schema(schema::Arguments),
+    /// Writes the tables in the documents that come from the code
+    Docs(docs::Arguments),
+    /// Measures speed, memory and latency
+    Bench(bench::Arguments),
+    /// Feeds random and damaged streams to the decoder
+    Fuzz(fuzz::Arguments),
     /// Takes the price table from the newest `litellm` wheel on PyPI
     Price(price::Arguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.chore {
+    let done = match Arguments::parse().chore {
+        Chore::Test(arguments) => test::run(&arguments),
+        Chore::Deny(arguments) => deny::run(&arguments),
+        Chore::Schema(arguments) => schema::run(&arguments),
+        Chore::Docs(arguments) => docs::run(&arguments),
+        Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Price(arguments) => price::run(&arguments),
     };
     match done {

@@ -7,6 +7,8 @@
 
 mod read;
 mod records;
+#[cfg(feature = "schema")]
+mod schema;
 mod text;
 mod words;
 mod write;

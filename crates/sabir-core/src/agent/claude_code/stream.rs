@@ -497,7 +497,7 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
         (Some(content), true) => diff::of_new_file(&file.file_path, content),
         _ if file.structured_patch.is_empty() => return,
         _ => {
-            let mut text = diff::head(&file.file_path);
+            let mut text = diff::head(Some(&*file.file_path), Some(&*file.file_path));
             for hunk in &file.structured_patch {
                 text.push_str(&format!("@@ -{},{} +{},{} @@\n", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines));
                 hunk.lines.iter().for_each(|line| text.extend([&**line, "\n"]));

@@ -1,5 +1,7 @@
 //! Line diffs, for file changes whose agent gives the two texts but no patch.
 
+use std::fmt::Write as _;
+
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 /// A unified diff and its line counts.
@@ -47,7 +49,7 @@ pub fn of_new_file(path: &str, content: &str) -> Diff {
     let mut text = head(None, Some(path));
     text.reserve(content.len() + count + 32);
     if count > 0 {
-        text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
+        let _ = writeln!(text, "@@ -0,0 +1,{count} @@");
     }
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', content.as_bytes()).chain((count > ends).then_some(content.len())) {

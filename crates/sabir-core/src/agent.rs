@@ -11,6 +11,7 @@ pub mod gemini;
 pub mod localexec;
 pub mod opencode;
 pub mod pi;
+mod printed;
 pub mod text;
 
 use std::fmt;

@@ -4,7 +4,11 @@
 //! never fails, and leaves the laws of the stream (numbers, pairs, one answer, one ending) to the
 //! [decoder](crate::decode).
 
+mod said;
+
 use std::borrow::Cow;
+
+pub use said::Said;
 
 use crate::event::{Cause, EventKind, Outcome, Timeout};
 use crate::line::Line;
@@ -126,6 +130,9 @@ pub struct Verdict {
     pub api_duration_ms: Option<u64>,
     /// The dialect has no terminal sign of its own, so the exit code alone decides.
     pub exit_code_decides: bool,
+    /// The agent's word stands whatever its process does afterwards: some CLIs report a success and then end badly over
+    /// something that is no part of the run, such as a notice about a quota.
+    pub settled: bool,
 }
 
 impl Verdict {
@@ -139,6 +146,7 @@ impl Verdict {
             duration_ms: None,
             api_duration_ms: None,
             exit_code_decides: false,
+            settled: false,
         }
     }
 

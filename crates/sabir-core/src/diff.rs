@@ -19,7 +19,7 @@ const COMPARED_LINES: usize = 2_000;
 
 /// The diff of replacements in a file, each given as the text before and the text after.
 pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e str)>) -> Diff {
-    let mut diff = Diff { text: format!("--- a/{path}\n+++ b/{path}\n"), ..Diff::default() };
+    let mut diff = Diff { text: head(path), ..Diff::default() };
     for (old, new) in edits {
         diff.text.push_str("@@\n");
         if old.lines().count() + new.lines().count() > COMPARED_LINES {
@@ -44,7 +44,7 @@ pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e st
 pub fn of_new_file(path: &str, content: &str) -> Diff {
     let ends = memchr::memchr_iter(b'\n', content.as_bytes()).count();
     let count = ends + usize::from(!content.is_empty() && !content.ends_with('\n'));
-    let mut text = format!("--- /dev/null\n+++ b/{path}\n");
+    let mut text = format!("--- /dev/null\n+++ b/{}\n", path.trim_start_matches('/'));
     text.reserve(content.len() + count + 32);
     if count > 0 {
         text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
@@ -55,6 +55,12 @@ pub fn of_new_file(path: &str, content: &str) -> Diff {
         start = end + 1;
     }
     Diff { text, added: count as u64, removed: 0 }
+}
+
+/// The two lines that name the file. The place of an absolute path is under `a/` and `b/` like that of any other.
+pub fn head(path: &str) -> String {
+    let path = path.trim_start_matches('/');
+    format!("--- a/{path}\n+++ b/{path}\n")
 }
 
 /// Lines added and removed by a unified diff.

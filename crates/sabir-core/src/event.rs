@@ -9,6 +9,7 @@ mod read;
 mod records;
 #[cfg(feature = "schema")]
 mod schema;
+mod text;
 mod words;
 mod write;
 
@@ -19,6 +20,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 pub use records::{ByteRange, CostParts, PermissionOption, PlanItem, SuggestedEdit};
+pub use text::Text;
 pub use words::{Cause, Change, ChangeSource, Outcome, PlanStatus, Timeout, ToolKind, ToolStatus, UsageScope};
 
 use crate::time::Timestamp;
@@ -64,8 +66,8 @@ pub struct Event<'a> {
     pub kind: EventKind<'a>,
 }
 
-/// Text of the vocabulary: borrowed from the line where it can be.
-type Text<'a> = Cow<'a, str>;
+/// Names and short texts of the vocabulary: borrowed from the line where they can be.
+type Word<'a> = Cow<'a, str>;
 
 macro_rules! vocabulary {
     ($($(#[$doc:meta])* $Kind:ident $tag:literal { $($(#[$field_doc:meta])* $field:ident $key:literal: $Type:ty),* $(,)? })*) => {
@@ -141,24 +143,24 @@ vocabulary! {
     /// The first event of every run.
     Started "started" {
         /// Id of the agent, e.g. `claude-code`.
-        agent "agent": Text<'a>,
+        agent "agent": Word<'a>,
         /// Its version, where it is known before the agent says anything.
-        agent_version "agentVersion": Option<Text<'a>>,
+        agent_version "agentVersion": Option<Word<'a>>,
     }
     /// The agent says who it is and what it runs with. May come again when something of it changes.
     Session "session" {
         /// The agent's own id of the session, good for resuming it.
-        session_id "sessionId": Option<Text<'a>>,
+        session_id "sessionId": Option<Word<'a>>,
         /// The model that answers.
-        model "model": Option<Text<'a>>,
+        model "model": Option<Word<'a>>,
         /// The working folder.
-        cwd "cwd": Option<Text<'a>>,
+        cwd "cwd": Option<Word<'a>>,
         /// The agent's version.
-        agent_version "agentVersion": Option<Text<'a>>,
+        agent_version "agentVersion": Option<Word<'a>>,
         /// The agent's own word for what it may do unasked.
-        permission_mode "permissionMode": Option<Text<'a>>,
+        permission_mode "permissionMode": Option<Word<'a>>,
         /// Names of the tools it has.
-        tools "tools": Option<Vec<Text<'a>>>,
+        tools "tools": Option<Vec<Word<'a>>>,
     }
     /// A model round-trip of the main agent begins.
     TurnStart "turnStart" {
@@ -170,48 +172,48 @@ vocabulary! {
         /// 1-based.
         turn "turn": u32,
         /// Why the model stopped, in the agent's word.
-        stop_reason "stopReason": Option<Text<'a>>,
+        stop_reason "stopReason": Option<Word<'a>>,
     }
     /// A piece of what the agent says. The pieces of one message joined are its text, byte for byte.
     Text "text" {
         /// The next piece.
         delta "delta": Text<'a>,
         /// The message it belongs to, where the agent names its messages.
-        message_id "messageId": Option<Text<'a>>,
+        message_id "messageId": Option<Word<'a>>,
     }
     /// A piece of the model's reasoning.
     Thinking "thinking" {
         /// The next piece.
         delta "delta": Text<'a>,
         /// The message it belongs to.
-        message_id "messageId": Option<Text<'a>>,
+        message_id "messageId": Option<Word<'a>>,
     }
     /// A tool call begins.
     ToolStart "toolStart" {
         /// Names the call; no two calls of a run share it.
-        tool_call_id "toolCallId": Text<'a>,
+        tool_call_id "toolCallId": Word<'a>,
         /// The tool's name as the agent says it.
-        name "name": Text<'a>,
+        name "name": Word<'a>,
         /// The arguments as JSON text, where they are known at the start.
-        input "input": Option<Text<'a>>,
+        input "input": Option<Word<'a>>,
         /// What the tool does.
         tool_kind "toolKind": ToolKind,
         /// A line for people.
-        title "title": Option<Text<'a>>,
+        title "title": Option<Word<'a>>,
     }
     /// More is known of a tool call that is open.
     ToolUpdate "toolUpdate" {
         /// The call.
-        tool_call_id "toolCallId": Text<'a>,
+        tool_call_id "toolCallId": Word<'a>,
         /// The arguments, whole, when they came after the start.
-        input "input": Option<Text<'a>>,
+        input "input": Option<Word<'a>>,
         /// The next piece of its output.
         output_delta "outputDelta": Option<Text<'a>>,
     }
     /// A tool call ended.
     ToolEnd "toolEnd" {
         /// The call.
-        tool_call_id "toolCallId": Text<'a>,
+        tool_call_id "toolCallId": Word<'a>,
         /// True exactly when `status` is `ok`.
         ok "ok": bool,
         /// What it gave back, whole.
@@ -226,19 +228,19 @@ vocabulary! {
     /// A file changed.
     FileChange "fileChange" {
         /// The path as the agent gives it.
-        path "path": Text<'a>,
+        path "path": Word<'a>,
         /// What happened to it.
         change "change": Change,
         /// The old path of a renamed file.
-        from "from": Option<Text<'a>>,
+        from "from": Option<Word<'a>>,
         /// Unified diff.
-        diff "diff": Option<Text<'a>>,
+        diff "diff": Option<Word<'a>>,
         /// Lines added.
         added "added": Option<u64>,
         /// Lines removed.
         removed "removed": Option<u64>,
         /// The call that changed it.
-        tool_call_id "toolCallId": Option<Text<'a>>,
+        tool_call_id "toolCallId": Option<Word<'a>>,
         /// How we know.
         source "source": ChangeSource,
     }
@@ -255,15 +257,15 @@ vocabulary! {
     /// The agent asks whether it may, or says how that was decided.
     Permission "permission" {
         /// Names the question.
-        request_id "requestId": Text<'a>,
+        request_id "requestId": Word<'a>,
         /// The call it is about.
-        tool_call_id "toolCallId": Option<Text<'a>>,
+        tool_call_id "toolCallId": Option<Word<'a>>,
         /// The question in a line.
-        title "title": Text<'a>,
+        title "title": Word<'a>,
         /// The answers that can be given.
         options "options": Option<Vec<PermissionOption<'a>>>,
         /// The answer, once there is one.
-        decision "decision": Option<Text<'a>>,
+        decision "decision": Option<Word<'a>>,
     }
     /// A request failed and is tried again.
     Retry "retry" {
@@ -274,12 +276,12 @@ vocabulary! {
         /// The wait before the next.
         delay_ms "delayMs": Option<u64>,
         /// What went wrong.
-        message "message": Text<'a>,
+        message "message": Word<'a>,
     }
     /// One line for people: progress, a warning, a line of standard error.
     Activity "activity" {
         /// The line.
-        message "message": Text<'a>,
+        message "message": Word<'a>,
     }
     /// Tokens and cost. Classes are the same for all agents: input is what was not cached, and input, cache reads,
     /// cache writes and output are disjoint.
@@ -303,19 +305,19 @@ vocabulary! {
         /// The reported cost by class, where the agent gives it.
         cost_parts "costParts": Option<CostParts>,
         /// The model that used them.
-        model "model": Option<Text<'a>>,
+        model "model": Option<Word<'a>>,
         /// What the figures cover.
         scope "scope": UsageScope,
     }
     /// The agent's answer. At most one in a run.
     Final "final" {
         /// The whole answer.
-        text "text": Text<'a>,
+        text "text": Word<'a>,
     }
     /// Something failed.
     Error "error" {
         /// What the agent says of it.
-        message "message": Text<'a>,
+        message "message": Word<'a>,
         /// What kind of failure it is.
         class "class": Option<Cause>,
         /// Whether it ends the run.
@@ -324,16 +326,16 @@ vocabulary! {
     /// A line that no rule knows, kept as it was.
     Unrecognized "unrecognized" {
         /// The type that the line gives itself.
-        r#type "type": Option<Text<'a>>,
+        r#type "type": Option<Word<'a>>,
         /// The line.
-        raw "raw": Text<'a>,
+        raw "raw": Word<'a>,
     }
     /// The last event of every run.
     Exited "exited" {
         /// Exit code of the process.
         exit_code "exitCode": Option<i32>,
         /// The signal that ended it, e.g. `SIGTERM`.
-        signal "signal": Option<Text<'a>>,
+        signal "signal": Option<Word<'a>>,
         /// Whether somebody asked it to stop.
         cancelled "cancelled": bool,
         /// How the run ended.
@@ -345,7 +347,7 @@ vocabulary! {
         /// True when no process of the run is left.
         quiescent "quiescent": Option<bool>,
         /// Why the model stopped last, in the agent's word.
-        stop_reason "stopReason": Option<Text<'a>>,
+        stop_reason "stopReason": Option<Word<'a>>,
         /// Number of turns as the agent counts them.
         turns "turns": Option<u32>,
         /// Duration of the run as the agent measured it.

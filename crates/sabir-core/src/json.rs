@@ -47,6 +47,7 @@ impl<D: JsonDialect> Dialect for D {
         if !message_from_copy(self, &line.text, line, facts) {
             match mended(&line.text) {
                 Some(text) if message_from_copy(self, &text, line, facts) => {}
+                None if breaks_off(line) => facts.push(broken_off(&line.text)),
                 _ => self.other(line, facts),
             }
         }
@@ -55,6 +56,17 @@ impl<D: JsonDialect> Dialect for D {
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         JsonDialect::end(self, end, facts)
     }
+}
+
+/// Whether the stream ended inside an object. Some CLIs exit before all that they printed is out of the pipe.
+fn breaks_off(line: &Line<'_>) -> bool {
+    !line.terminated && line.text.trim_ascii_start().starts_with("{\"")
+}
+
+/// The error of a stream that ended inside a JSON value. It ends no run: a missing last sign does.
+pub fn broken_off(text: &str) -> EventKind<'static> {
+    let message = format!("the output breaks off inside a JSON value, after {} bytes of it", text.len());
+    EventKind::Error { message: Cow::Owned(message), class: None, fatal: false }
 }
 
 /// Reads a text that does not live as long as the line, so that its facts must be copied. False when it does not parse.
@@ -94,7 +106,7 @@ fn mended(text: &str) -> Option<String> {
 }
 
 /// JavaScript programs cut strings between the halves of a pair and print the half as an escape, which is no character.
-fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = text.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;

@@ -1,12 +1,48 @@
-//! Codex.
+//! Codex: `codex exec`, from its first JSON to today's.
+//!
+//! | version | `--json` | `--experimental-json` | standard output without either |
+//! |---|---|---|---|
+//! | to 0.41 | [legacy] | | [transcript] with times |
+//! | 0.42 | [legacy] | [thread], with other names and no turns | [transcript] with times |
+//! | 0.44 | [thread] | [thread] | [transcript] without times |
+//! | from 0.47 | [thread] | [thread] | the answer alone; the transcript goes to standard error |
 
-use super::{Accounting, Agent, AgentId, text};
+mod answer;
+mod counter;
+mod legacy;
+mod report;
+mod shell;
+mod thread;
+mod transcript;
+mod trouble;
+
+use super::{Accounting, Agent, AgentId, DialectEntry, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
     id: AgentId("codex"),
-    aliases: &[],
+    aliases: &["codex-cli"],
     title: "Codex",
-    dialects: &[text::DIALECT],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    dialects: &[
+        DialectEntry {
+            name: "thread",
+            about: "exec --json since 0.44 and --experimental-json of 0.42: threads, turns and items",
+            detect: thread::detect,
+            reader: || Box::new(thread::Thread::default()),
+        },
+        DialectEntry {
+            name: "legacy",
+            about: "exec --json up to 0.42: numbered messages of the core protocol",
+            detect: legacy::detect,
+            reader: || Box::new(legacy::Legacy::default()),
+        },
+        DialectEntry {
+            name: "transcript",
+            about: "text with sections for people: messages, commands, patches",
+            detect: transcript::detect,
+            reader: || Box::new(transcript::Transcript::default()),
+        },
+        text::DIALECT,
+    ],
+    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
 };

@@ -1,12 +1,24 @@
-//! Cursor.
+//! Cursor's CLI (`cursor-agent`, later `agent`): `--output-format stream-json` with and without partial output, `json`,
+//! and plain text.
 
-use super::{Accounting, Agent, AgentId, text};
+mod call;
+mod stream;
+
+use super::{Accounting, Agent, AgentId, DialectEntry, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
     id: AgentId("cursor"),
-    aliases: &[],
+    aliases: &["cursor-agent"],
     title: "Cursor",
-    dialects: &[text::DIALECT],
+    dialects: &[
+        DialectEntry {
+            name: "stream-json",
+            about: "one JSON event per line, with or without partial output; of `json` the result only",
+            detect: stream::detect,
+            reader: || Box::new(stream::Stream::default()),
+        },
+        text::DIALECT,
+    ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
 };

@@ -1,12 +1,98 @@
-//! OpenCode.
+//! `opencode`.
+//!
+//! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
+//! as server-sent events. Both speak of the same parts, which `part` turns into events.
 
-use super::{Accounting, Agent, AgentId, text};
+mod ending;
+mod part;
+mod run;
+mod server;
+mod session;
+mod wire;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::json::{self, Str};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
     id: AgentId("opencode"),
     aliases: &[],
     title: "OpenCode",
-    dialects: &[text::DIALECT],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    dialects: &[RUN, SERVER, text::DIALECT],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
 };
+
+const RUN: DialectEntry = DialectEntry {
+    name: "run",
+    about: "events of `run --format json`",
+    detect: detect_run,
+    reader: || Box::new(run::Run::default()),
+};
+
+const SERVER: DialectEntry = DialectEntry {
+    name: "server",
+    about: "server-sent events of `/event` and `/global/event`",
+    detect: detect_server,
+    reader: || Box::new(server::Server::default()),
+};
+
+/// What a line is known by.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    r#type: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionID")]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    part: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    properties: Option<&'a RawValue>,
+    #[serde(borrow)]
+    directory: Option<&'a RawValue>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+fn detect_run(line: &str) -> Match {
+    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
+    let body = match head.r#type.as_deref() {
+        Some("step_start" | "step_finish" | "text" | "reasoning" | "tool_use") => head.part,
+        Some("error") => head.error,
+        _ => None,
+    };
+    Match::yes_if(body.is_some() && head.session_id.is_some_and(|id| id.starts_with("ses_")))
+}
+
+fn detect_server(line: &str) -> Match {
+    let Some(head) = server::payload(line).and_then(json::parse::<Head<'_>>) else { return Match::No };
+    let event = head.properties.is_some() && head.r#type.is_some_and(|name| name.contains('.'));
+    let global = head.directory.is_some() && head.payload.is_some();
+    Match::yes_if(event || global)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Match, detect_run, detect_server};
+
+    #[test]
+    fn run_lines_tell() {
+        let step = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
+        assert_eq!(detect_run(step), Match::Yes);
+        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Match::Yes);
+        assert_eq!(detect_run(r#"{"type":"error","message":"no"}"#), Match::No);
+        assert_eq!(detect_server(step), Match::No);
+    }
+
+    #[test]
+    fn server_sent_events_tell() {
+        assert_eq!(detect_server(r#"data: {"id":"evt_1","type":"server.connected","properties":{}}"#), Match::Yes);
+        assert_eq!(detect_server(r#"data:{"payload":{"type":"sync"},"directory":"/home/user"}"#), Match::Yes);
+        assert_eq!(detect_server("data: text"), Match::No);
+        assert_eq!(detect_server(r#"data: {"type":"message","content":"x"}"#), Match::No);
+    }
+}

@@ -25,7 +25,7 @@ impl Dialect for PlainText {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
         self.answer.push(&delta);
-        facts.push(EventKind::Text { delta, message_id: None });
+        facts.push(EventKind::Text { delta: delta.into(), message_id: None });
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -13,6 +13,8 @@ pub const UNKNOWN_AGENT: AgentId = AgentId("unknown");
 const HELD_LINES: usize = 24;
 /// … and up to this many bytes.
 const HELD_BYTES: usize = 64 * 1024;
+/// Where in a line the type of an event is looked for.
+const TYPE_WITHIN: usize = 256;
 
 /// The dialect that was found, and the lines it has not read yet.
 pub(super) struct Choice {
@@ -43,16 +45,20 @@ impl Chooser {
         if line.source == Source::Stderr || line.text.trim().is_empty() {
             return (self.held.len() >= HELD_LINES * 4).then(|| self.best());
         }
-        self.saw_json |= looks_like_json(&line.text);
+        self.saw_json |= looks_like_json(&line.text, self.named.is_some());
+        let mut plausible = 0;
         for ((agent, entry), votes) in candidates(self.named).zip(&mut self.votes) {
             match (entry.detect)(&line.text) {
                 Match::Yes => return Some(self.take(agent.id, entry)),
-                Match::Maybe => *votes += 1,
+                Match::Maybe => {
+                    *votes += 1;
+                    plausible += 1;
+                }
                 Match::No => {}
             }
         }
-        // Of one agent with one dialect there is nothing to find out.
-        let settled = self.named.is_some_and(|agent| agent.dialects.len() == 1);
+        // Of one agent there is nothing more to find out when it has one dialect, or only one that prints such a line.
+        let settled = self.named.is_some_and(|agent| agent.dialects.len() == 1 || plausible == 1);
         (settled || self.held.len() >= HELD_LINES || self.held_bytes >= HELD_BYTES).then(|| self.best())
     }
 
@@ -70,7 +76,7 @@ impl Chooser {
         }
         match self.named {
             Some(agent) if self.saw_json => self.take(agent.id, agent.dialects.first().unwrap_or(&text::DIALECT)),
-            Some(agent) => self.take(agent.id, &text::DIALECT),
+            Some(agent) => self.take(agent.id, agent.dialects.last().unwrap_or(&text::DIALECT)),
             None if self.saw_json => {
                 Choice { agent: UNKNOWN_AGENT, dialect: Box::new(UnknownJson), held: std::mem::take(&mut self.held) }
             }
@@ -88,8 +94,11 @@ fn candidates(named: Option<&'static Agent>) -> impl Iterator<Item = (&'static A
     agents.iter().flat_map(|agent| agent.dialects.iter().map(move |entry| (agent, entry)))
 }
 
-fn looks_like_json(text: &str) -> bool {
-    matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'['))
+/// The answer of an agent that was asked for plain text may be JSON too; its events tell their type early.
+fn looks_like_json(text: &str, typed: bool) -> bool {
+    let text = text.trim_start().as_bytes();
+    let head = &text[..text.len().min(TYPE_WITHIN)];
+    matches!(head.first(), Some(b'{' | b'[')) && (!typed || memchr::memmem::find(head, b"\"type\"").is_some())
 }
 
 /// The agent that surely prints such a line, for telling a user who named another one.

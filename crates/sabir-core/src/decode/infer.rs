@@ -35,6 +35,8 @@ struct Arguments<'a> {
     from: Option<Str<'a>>,
     #[serde(borrow, alias = "destination", alias = "new_path", alias = "newPath", alias = "destination_path")]
     to: Option<Str<'a>>,
+    #[serde(alias = "insert_line")]
+    line: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +78,9 @@ fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<EventKind<'stati
                 (None, None) => Vec::new(),
             };
             match &arguments.content {
+                Some(content) if edits.is_empty() && arguments.line.is_some() => {
+                    Some(changed(path, Change::Update, None, Some(diff::of_edits(path, [("", &**content)]))))
+                }
                 // The file may have been there before; only the agent would know.
                 Some(content) if edits.is_empty() => {
                     Some(changed(path, Change::Create, None, Some(diff::of_new_file(path, content))))

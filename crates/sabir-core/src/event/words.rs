@@ -306,9 +306,24 @@ impl ToolKind {
             | "insertcontent" | "searchandreplace" | "editfile" | "create" | "insert" => Self::Edit,
             "delete" | "deletefile" | "removefile" | "rm" => Self::Delete,
             "move" | "movefile" | "rename" | "renamefile" => Self::Move,
-            "grep" | "glob" | "ls" | "list" | "listdir" | "listdirectory" | "listfiles" | "search" | "searchfiles"
-            | "searchfilecontent" | "grepsearch" | "find" | "semsearch" | "codebasesearch" | "toolsearch" | "filesearch"
-            | "globfiles" => Self::Search,
+            "grep"
+            | "glob"
+            | "ls"
+            | "list"
+            | "listdir"
+            | "listdirectory"
+            | "listfiles"
+            | "search"
+            | "searchfiles"
+            | "searchfilecontent"
+            | "grepsearch"
+            | "find"
+            | "semsearch"
+            | "codebasesearch"
+            | "toolsearch"
+            | "filesearch"
+            | "globfiles"
+            | "listcodedefinitionnames" => Self::Search,
             "webfetch" | "websearch" | "fetch" | "fetchurl" | "googlewebsearch" | "browseraction" | "urlfetch" => Self::Fetch,
             "task"
             | "agent"
@@ -320,7 +335,8 @@ impl ToolKind {
             | "collabtoolcall"
             | "newtask"
             | "codebaseinvestigator"
-            | "invokeagent" => Self::Delegate,
+            | "invokeagent"
+            | "delegatetoagent" => Self::Delegate,
             "todowrite" | "todoread" | "todo" | "updateplan" | "updatetodolist" | "updatetodos" | "writetodos" | "taskcreate"
             | "taskupdate" | "tasklist" | "taskget" | "plan" | "exitplanmode" | "enterplanmode" => Self::Plan,
             "think" | "thinking" | "sequentialthinking" => Self::Think,

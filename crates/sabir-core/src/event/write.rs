@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
-use super::{CostParts, PermissionOption, PlanItem, SuggestedEdit};
+use super::{CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
 
 /// A field of an event: whether it is there, and how it is written.
 pub(super) trait Field {
@@ -31,6 +31,16 @@ impl Field for Cow<'_, str> {
     }
     fn owned(self) -> Self::Static {
         Cow::Owned(self.into_owned())
+    }
+}
+
+impl Field for Text<'_> {
+    type Static = Text<'static>;
+    fn write(&self, out: &mut Vec<u8>) {
+        Text::write(self, out);
+    }
+    fn owned(self) -> Self::Static {
+        self.into_owned()
     }
 }
 

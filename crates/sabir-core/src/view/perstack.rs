@@ -58,7 +58,7 @@ pub(super) struct Perstack {
 #[derive(Debug)]
 struct Run {
     job_id: String,
-    run_id: String,
+    id: String,
     expert: Expert,
     ids: Ids,
     conversation: Conversation,
@@ -237,7 +237,7 @@ impl Perstack {
             expert_key: &run.expert.key,
             timestamp: self.clock.millis(),
             job_id: &run.job_id,
-            run_id: &run.run_id,
+            run_id: &run.id,
             step_number,
             ..RunEvent::default()
         }
@@ -262,7 +262,7 @@ impl Perstack {
         let session = options.session_id.as_deref().or(self.session_id.as_deref()).unwrap_or("");
         let ids = Ids::of(&["perstack", &job_id, &run_id, session]);
         let conversation = Conversation::new(agent, ids, options.prompt.as_deref(), self.clock.millis());
-        let run = Run { job_id, run_id, expert, ids, conversation };
+        let run = Run { id: run_id, job_id, expert, ids, conversation };
         if self.show == Show::Events {
             let agent = agent.to_owned();
             self.told += 1;
@@ -271,7 +271,7 @@ impl Perstack {
                 id: run.ids.id("event", self.told),
                 timestamp: self.clock.millis(),
                 job_id: &run.job_id,
-                run_id: &run.run_id,
+                run_id: &run.id,
                 runtime_version: format!("external:{agent}"),
                 runtime: runtime(&agent),
                 expert_name: &run.expert.name,
@@ -335,7 +335,7 @@ impl Perstack {
         // The only step used what the run used, sub-agents and all.
         let tokens = if step.number == 1 { total } else { &own };
         Step {
-            step_number: step.number,
+            number: step.number,
             new_messages: conversation.messages.get(step.first_message..).unwrap_or_default(),
             tool_calls: &step.calls,
             tool_results: &step.results,
@@ -360,7 +360,7 @@ impl Perstack {
         Checkpoint {
             id: run.ids.id("checkpoint", run.conversation.step.number),
             job_id: &run.job_id,
-            run_id: &run.run_id,
+            run_id: &run.id,
             status,
             step_number: run.conversation.step.number,
             messages,

@@ -5,4 +5,7 @@
 
 mod fixtures;
 mod laws;
+mod run;
+mod seeds;
 mod tidy;
+mod views;

@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use super::result::Results;
 use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, Parts, ResultLine, StreamEvent, System, Todos,
-    ToolResultMeta, Usage,
+    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
+    Usage,
 };
 use crate::dialect::{End, Facts, Verdict};
 use crate::diff;
 use crate::event::{
-    Cause, Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, ToolKind, ToolStatus, UsageScope,
+    Cause, Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus, UsageScope,
 };
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
@@ -139,18 +139,21 @@ impl StreamJson {
         lane.note(&message);
         let blocks = match message.content {
             Some(StringOr::Other(blocks)) => blocks,
-            Some(StringOr::String(text)) => vec![Block::of_text(text)],
+            Some(StringOr::String(text)) => {
+                facts.push(EventKind::Text { delta: text.into(), message_id: lane.id() });
+                return;
+            }
             None => Vec::new(),
         };
         for block in blocks {
             match &*block.r#type {
                 "text" => {
-                    if let Some(delta) = block.text.and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.text.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Text { delta, message_id: lane.id() });
                     }
                 }
                 "thinking" => {
-                    if let Some(delta) = block.thinking.and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.thinking.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Thinking { delta, message_id: lane.id() });
                     }
                 }
@@ -166,7 +169,9 @@ impl StreamJson {
     fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
-            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| block.text.as_deref()).collect(),
+            Some(StringOr::Other(blocks)) => {
+                blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
+            }
             None => String::new(),
         };
         let class = Some(Cause::of_error(status, &text));
@@ -209,18 +214,21 @@ impl StreamJson {
             },
             "content_block_delta" => {
                 let Some(delta) = event.delta else { return };
-                let (kind, said) = match (delta.text, delta.thinking) {
-                    (Some(text), _) => (true, text),
-                    (None, Some(thinking)) => (false, thinking),
-                    // Pieces of arguments and signatures come again whole.
-                    (None, None) => return,
-                };
-                match lane.streamed.last_mut() {
-                    Some(streamed) => streamed.push_str(&said),
-                    None => lane.streamed.push(said.to_string()),
+                let text = delta.text.and_then(Text::from_json);
+                let thinking = delta.thinking.and_then(Text::from_json);
+                let message_id = lane.id();
+                for said in text.iter().chain(&thinking) {
+                    match lane.streamed.last_mut() {
+                        Some(streamed) => streamed.push_str(said),
+                        None => lane.streamed.push(said.to_string()),
+                    }
                 }
-                let (delta, message_id) = (said.into(), lane.id());
-                facts.push(if kind { EventKind::Text { delta, message_id } } else { EventKind::Thinking { delta, message_id } });
+                // Pieces of arguments and signatures come again whole.
+                match (text, thinking) {
+                    (Some(delta), _) => facts.push(EventKind::Text { delta, message_id }),
+                    (None, Some(delta)) => facts.push(EventKind::Thinking { delta, message_id }),
+                    (None, None) => {}
+                }
             }
             "message_delta" => {
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
@@ -334,14 +342,13 @@ impl Lane {
     }
 
     /// What of a whole block the deltas have not said.
-    fn unsaid<'a>(&mut self, text: Str<'a>) -> Option<Cow<'a, str>> {
-        let said = self.streamed.iter().position(|streamed| text.starts_with(streamed.as_str()) && !streamed.is_empty());
-        let Some(said) = said.map(|index| self.streamed.swap_remove(index).len()) else { return Some(text.into()) };
-        match text.0 {
-            _ if said == text.len() => None,
-            Cow::Borrowed(text) => text.get(said..).map(Cow::Borrowed),
-            Cow::Owned(text) => text.get(said..).map(|rest| Cow::Owned(rest.to_owned())),
+    fn unsaid<'a>(&mut self, text: Text<'a>) -> Option<Text<'a>> {
+        if self.streamed.is_empty() {
+            return Some(text);
         }
+        let said = self.streamed.iter().position(|streamed| text.starts_with(streamed.as_str()) && !streamed.is_empty());
+        let Some(said) = said.map(|index| self.streamed.swap_remove(index).len()) else { return Some(text) };
+        text.get(said..).filter(|rest| !rest.is_empty()).map(|rest| Text::from(rest.to_owned()))
     }
 
     /// The figures at the end of a message are whole; what they leave out was told at its start.
@@ -406,22 +413,6 @@ impl Lane {
     }
 }
 
-impl<'a> Block<'a> {
-    fn of_text(text: Str<'a>) -> Self {
-        Self {
-            r#type: Str(Cow::Borrowed("text")),
-            text: Some(text),
-            thinking: None,
-            id: None,
-            name: None,
-            input: None,
-            tool_use_id: None,
-            content: None,
-            is_error: None,
-        }
-    }
-}
-
 fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
     if name == "TodoWrite"
@@ -480,19 +471,19 @@ fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[Tool
     facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
 }
 
-/// The text of a tool's result, which is a string or a list of parts.
-fn content_text<'a>(content: StringOr<'a, Parts<'a>>) -> Cow<'a, str> {
-    match content {
-        StringOr::String(text) => text.into(),
-        StringOr::Other(Parts(parts)) => {
-            let texts = parts.into_iter().filter_map(|part| match part {
-                Part { text: Some(text), .. } => Some(text.to_string()),
-                Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
-                Part { url, .. } => url.map(|url| url.to_string()),
-            });
-            Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
-        }
+/// The text of a tool's result, which is a string, a part or a list of parts.
+fn content_text(content: &RawValue) -> Text<'_> {
+    if let Some(text) = Text::from_json(content) {
+        return text;
     }
+    let parts = json::parse::<Vec<Part<'_>>>(content.get()).or_else(|| json::parse(content.get()).map(|part| vec![part]));
+    let Some(parts) = parts else { return Text::from(content.get()) };
+    let texts = parts.into_iter().filter_map(|part| match part {
+        Part { text: Some(text), .. } => Some(text.to_string()),
+        Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
+        Part { url, .. } => url.map(|url| url.to_string()),
+    });
+    Text::from(texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// A failed command's result starts with its exit code.
@@ -506,7 +497,7 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
         (Some(content), true) => diff::of_new_file(&file.file_path, content),
         _ if file.structured_patch.is_empty() => return,
         _ => {
-            let mut text = format!("--- a/{path}\n+++ b/{path}\n", path = &*file.file_path);
+            let mut text = diff::head(&file.file_path);
             for hunk in &file.structured_patch {
                 text.push_str(&format!("@@ -{},{} +{},{} @@\n", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines));
                 hunk.lines.iter().for_each(|line| text.extend([&**line, "\n"]));

@@ -4,11 +4,8 @@
 //! read a second time with the fields that only they have.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::json::{self, Str, StringOr};
@@ -64,9 +61,9 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) r#type: Str<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Option<Str<'a>>,
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) thinking: Option<Str<'a>>,
+    pub(super) thinking: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -76,13 +73,10 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<StringOr<'a, Parts<'a>>>,
+    pub(super) content: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) is_error: Option<bool>,
 }
-
-/// A tool's result that is more than a string: a list of parts, or one.
-pub(super) struct Parts<'a>(pub(super) Vec<Part<'a>>);
 
 /// A part of a tool's result: a text, or something found on the web.
 #[derive(Deserialize)]
@@ -93,25 +87,6 @@ pub(super) struct Part<'a> {
     pub(super) title: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) url: Option<Str<'a>>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PartsVisitor;
-        impl<'de> Visitor<'de> for PartsVisitor {
-            type Value = Parts<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a part or a list of parts")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Parts)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Part::deserialize(MapAccessDeserializer::new(map)).map(|part| Parts(vec![part]))
-            }
-        }
-        deserializer.deserialize_any(PartsVisitor)
-    }
 }
 
 /// Token figures of one response.
@@ -157,9 +132,9 @@ pub(super) struct StreamEvent<'a> {
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
-    pub(super) text: Option<Str<'a>>,
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) thinking: Option<Str<'a>>,
+    pub(super) thinking: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) stop_reason: Option<Str<'a>>,
 }

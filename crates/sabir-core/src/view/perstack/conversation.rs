@@ -70,7 +70,7 @@ impl Conversation {
             step: StepState::new(1, 0, now),
         };
         if let Some(prompt) = prompt {
-            let text = Part::TextPart { id: conversation.id("part"), text: prompt.to_owned() };
+            let text = Part::Text { id: conversation.id("part"), text: prompt.to_owned() };
             let id = conversation.id("message");
             conversation.messages.push(Message { id, r#type: "userMessage", contents: vec![text] });
             conversation.step.first_message = conversation.messages.len();
@@ -91,12 +91,12 @@ impl Conversation {
         }
         self.said_in = message_id.map(str::to_owned);
         match self.parts.last_mut() {
-            Some(Part::TextPart { text, .. }) if !thinking => text.push_str(delta),
-            Some(Part::ThinkingPart { thinking: text, .. }) if thinking => text.push_str(delta),
+            Some(Part::Text { text, .. }) if !thinking => text.push_str(delta),
+            Some(Part::Thinking { thinking: text, .. }) if thinking => text.push_str(delta),
             _ => {
                 let id = self.id("part");
                 let text = delta.to_owned();
-                self.parts.push(if thinking { Part::ThinkingPart { id, thinking: text } } else { Part::TextPart { id, text } });
+                self.parts.push(if thinking { Part::Thinking { id, thinking: text } } else { Part::Text { id, text } });
             }
         }
         happened
@@ -128,7 +128,7 @@ impl Conversation {
             (None, ToolStatus::Ok) => String::new(),
             (None, status) => status.to_string(),
         };
-        let result = vec![Part::TextPart { id: self.id("part"), text }];
+        let result = vec![Part::Text { id: self.id("part"), text }];
         let is_error = (status != ToolStatus::Ok).then_some(true);
         self.results.push(ToolResult { id, skill_name: self.skill.clone(), tool_name, result, is_error });
         if self.open.is_empty() {
@@ -157,13 +157,13 @@ impl Conversation {
     /// The answer is the text of the last message, or a message of its own when the agent only gave it as its result.
     pub(super) fn answer(&mut self, answer: &str) {
         let last = self.messages.last_mut().filter(|message| message.r#type == "expertMessage");
-        if let Some(Part::TextPart { text, .. }) = last.and_then(|message| message.contents.last_mut())
+        if let Some(Part::Text { text, .. }) = last.and_then(|message| message.contents.last_mut())
             && text.trim() == answer.trim()
         {
             answer.clone_into(text);
             return;
         }
-        let part = Part::TextPart { id: self.id("part"), text: answer.to_owned() };
+        let part = Part::Text { id: self.id("part"), text: answer.to_owned() };
         let id = self.id("message");
         self.messages.push(Message { id, r#type: "expertMessage", contents: vec![part] });
     }
@@ -172,7 +172,7 @@ impl Conversation {
     pub(super) fn last_text(&self) -> Option<&str> {
         self.messages.iter().rev().filter(|message| message.r#type == "expertMessage").find_map(|message| {
             message.contents.iter().rev().find_map(|part| match part {
-                Part::TextPart { text, .. } => Some(text.as_str()),
+                Part::Text { text, .. } => Some(text.as_str()),
                 _ => None,
             })
         })
@@ -196,7 +196,7 @@ impl Conversation {
         for call in &calls {
             let id = self.id("part");
             let (tool_call_id, tool_name, args) = (call.id.clone(), call.tool_name.clone(), call.args.clone());
-            self.parts.push(Part::ToolCallPart { id, tool_call_id, tool_name, args });
+            self.parts.push(Part::ToolCall { id, tool_call_id, tool_name, args });
             self.open.push((call.id.clone(), call.tool_name.clone()));
         }
         self.close_message();
@@ -212,7 +212,7 @@ impl Conversation {
         let results = std::mem::take(&mut self.results);
         let mut contents = Vec::with_capacity(results.len());
         for result in &results {
-            contents.push(Part::ToolResultPart {
+            contents.push(Part::ToolResult {
                 id: self.id("part"),
                 tool_call_id: result.id.clone(),
                 tool_name: result.tool_name.clone(),

@@ -10,6 +10,7 @@ use crate::fold::Tokens;
 /// that input and output sum to the total.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names are the schema's")]
 pub(super) struct Usage {
     input_tokens: u64,
     output_tokens: u64,
@@ -33,23 +34,16 @@ impl From<&Tokens> for Usage {
 
 /// A piece of a message.
 #[derive(Debug, Clone, Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum Part {
-    TextPart {
-        id: String,
-        text: String,
-    },
-    ThinkingPart {
-        id: String,
-        thinking: String,
-    },
-    ToolCallPart {
-        id: String,
-        tool_call_id: String,
-        tool_name: String,
-        args: Box<RawValue>,
-    },
-    ToolResultPart {
+    #[serde(rename = "textPart")]
+    Text { id: String, text: String },
+    #[serde(rename = "thinkingPart")]
+    Thinking { id: String, thinking: String },
+    #[serde(rename = "toolCallPart")]
+    ToolCall { id: String, tool_call_id: String, tool_name: String, args: Box<RawValue> },
+    #[serde(rename = "toolResultPart")]
+    ToolResult {
         id: String,
         tool_call_id: String,
         tool_name: String,
@@ -62,8 +56,8 @@ pub(super) enum Part {
 impl Part {
     pub(super) fn is_blank(&self) -> bool {
         match self {
-            Self::TextPart { text, .. } => text.trim().is_empty(),
-            Self::ThinkingPart { thinking, .. } => thinking.trim().is_empty(),
+            Self::Text { text, .. } => text.trim().is_empty(),
+            Self::Thinking { thinking, .. } => thinking.trim().is_empty(),
             _ => false,
         }
     }
@@ -141,7 +135,8 @@ pub(super) struct Metadata<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Step<'a> {
-    pub(super) step_number: u64,
+    #[serde(rename = "stepNumber")]
+    pub(super) number: u64,
     pub(super) new_messages: &'a [Message],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(super) tool_calls: &'a [ToolCall],

@@ -1,0 +1,110 @@
+//! The `json` result of 1.x: one indented object with the answer and counters by model.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::narration::{Narration, Part};
+use super::usage::{self, Problem, Stats};
+use crate::agent::Match;
+use crate::agent::printed::{Piece, Printed};
+use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::event::{EventKind, Outcome};
+use crate::json::{self, Str};
+use crate::line::Line;
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    response: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    error: Option<Problem<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    stats: Option<Stats<'a>>,
+}
+
+/// Reads the object.
+#[derive(Default)]
+pub(super) struct Object {
+    printed: Printed,
+    ended: Option<Verdict>,
+}
+
+impl Dialect for Object {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        match self.printed.line(&line.text) {
+            Piece::Part => {}
+            Piece::Whole(text) => self.object(&text, facts),
+            Piece::Outside if line.text.trim().is_empty() => {}
+            Piece::Outside => facts.push(EventKind::Activity { message: line.text.clone() }),
+            Piece::TooLong => facts.unrecognized(None, line),
+        }
+    }
+
+    fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
+        if let Some(text) = self.printed.rest() {
+            facts.push(json::broken_off(&text));
+        }
+        self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
+    }
+}
+
+impl Object {
+    fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
+        let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
+        let Some(wire) = wire else {
+            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text.to_owned()) });
+            return;
+        };
+        let mut told = Facts::default();
+        if let Some(id) = wire.session_id {
+            told.push(EventKind::Session {
+                session_id: Some(id.into()),
+                model: None,
+                cwd: None,
+                agent_version: None,
+                permission_mode: None,
+                tools: None,
+            });
+        }
+        let mut parts = Vec::new();
+        if let Some(Str(response)) = wire.response {
+            let mut narration = Narration::default();
+            narration.piece(response, &mut parts);
+            narration.end(&mut parts);
+        }
+        let answer: String =
+            parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
+        for part in parts {
+            part.push(&mut told);
+        }
+        let status = if wire.error.is_some() { "error" } else { "success" };
+        let verdict = usage::verdict(status, wire.error.as_ref().map(|error| &*error.message));
+        if let Some(Problem { message }) = wire.error {
+            told.push(EventKind::Error { message: message.into(), class: verdict.cause, fatal: true });
+        } else if !answer.trim().is_empty() {
+            told.push(EventKind::Final { text: Cow::Owned(answer.trim().to_owned()) });
+        }
+        if let Some(stats) = &wire.stats {
+            stats.report(&mut told);
+        }
+        // The object's text does not outlive this line.
+        for fact in told.drain() {
+            facts.push_fact(fact.into_owned());
+        }
+        self.ended = Some(verdict);
+    }
+}
+
+/// The object is that of Gemini CLI but for the coins and the name of the model.
+pub(super) fn detect(line: &str) -> Match {
+    let key = |name: &str| {
+        line.trim_start().strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
+    };
+    if line.starts_with(' ') && (key("session_costs") || (key("premium") && line.ends_with('{'))) {
+        return Match::Yes;
+    }
+    if line.starts_with("  \"") && (key("response") || key("stats")) { Match::Maybe } else { Match::No }
+}

@@ -1,0 +1,160 @@
+//! `--output-format json`: one object at the end, with the answer and detailed counters but none of the steps.
+//!
+//! On failure standard output stays empty and an object with the error goes to standard error; it is read here all the
+//! same, for who has the two in one file.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::ending::{self, Failure};
+use super::tokens::{Detailed, Tokens};
+use crate::agent::Match;
+use crate::agent::printed::{Piece, Printed};
+use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::event::{EventKind, Outcome};
+use crate::json::{self, Str};
+use crate::line::Line;
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    response: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    error: Option<Failure<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    stats: Option<Stats<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Stats<'a> {
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    models: Option<BTreeMap<Str<'a>, Model>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    tools: Option<Tools<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Model {
+    tokens: Option<Detailed>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    api: Option<Requests>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Requests {
+    total_latency_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    #[serde(borrow)]
+    by_name: BTreeMap<Str<'a>, Calls>,
+}
+
+#[derive(Deserialize)]
+struct Calls {
+    count: u64,
+}
+
+/// Reads the object.
+#[derive(Default)]
+pub(super) struct Object {
+    printed: Printed,
+    ended: Option<Verdict>,
+}
+
+impl Dialect for Object {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        match self.printed.line(&line.text) {
+            Piece::Part => {}
+            Piece::Whole(text) => self.object(&text, facts),
+            Piece::Outside if line.text.trim().is_empty() => {}
+            Piece::Outside => facts.push(EventKind::Activity { message: line.text.clone() }),
+            Piece::TooLong => facts.unrecognized(None, line),
+        }
+    }
+
+    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
+        if let Some(text) = self.printed.rest() {
+            facts.push(json::broken_off(&text));
+        }
+        let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
+        ending::with_exit_code(verdict, end)
+    }
+}
+
+impl Object {
+    fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
+        let own = |text: &Str<'_>| -> Cow<'static, str> { Cow::Owned(text.0.clone().into_owned()) };
+        let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
+        let Some(wire) = wire else {
+            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text.to_owned()) });
+            return;
+        };
+        let models = wire.stats.as_ref().and_then(|stats| stats.models.as_ref());
+        let model = models.filter(|models| models.len() == 1).and_then(|models| models.keys().next());
+        facts.push(EventKind::Session {
+            session_id: wire.session_id.as_ref().map(own),
+            model: model.map(own),
+            cwd: None,
+            agent_version: None,
+            permission_mode: None,
+            tools: None,
+        });
+        if let Some(tools) = wire.stats.as_ref().and_then(|stats| stats.tools.as_ref()).filter(|tools| !tools.by_name.is_empty())
+        {
+            let calls: Vec<String> = tools.by_name.iter().map(|(name, calls)| format!("{} ×{}", &**name, calls.count)).collect();
+            facts.push(EventKind::Activity { message: Cow::Owned(format!("tool calls: {}", calls.join(", "))) });
+        }
+        let mut verdict = Verdict::of(Outcome::Completed);
+        if let Some(response) = wire.response.as_ref().filter(|response| !response.is_empty()) {
+            facts.push(EventKind::Text { delta: own(response).into(), message_id: None });
+        }
+        if let Some(failure) = &wire.error {
+            let (outcome, cause) = failure.ending();
+            verdict = Verdict { cause: Some(cause), ..Verdict::of(outcome) };
+            let message = failure.message.as_ref().map(own).unwrap_or_default();
+            facts.push(EventKind::Error { message, class: Some(cause), fatal: true });
+        } else if let Some(response) = wire.response.as_ref().filter(|response| !response.trim().is_empty()) {
+            facts.push(EventKind::Final { text: own(response) });
+        }
+        let latencies = models.into_iter().flat_map(BTreeMap::values).filter_map(|model| model.api.as_ref()?.total_latency_ms);
+        verdict.api_duration_ms = latencies.reduce(u64::saturating_add);
+        for (name, counters) in models.into_iter().flatten() {
+            if let Some(tokens) = counters.tokens {
+                Tokens::from(tokens).report(Some(own(name)), facts);
+            }
+        }
+        self.ended = Some(verdict);
+    }
+}
+
+/// The object is indented, so its lines come one by one: its keys are known by their indentation.
+pub(super) fn detect(line: &str) -> Match {
+    #[derive(Deserialize)]
+    struct Probe {
+        r#type: Option<serde::de::IgnoredAny>,
+        response: Option<serde::de::IgnoredAny>,
+        stats: Option<serde::de::IgnoredAny>,
+    }
+    let key = |name: &str| {
+        line.strip_prefix("  \"").and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
+    };
+    if line.starts_with('{') {
+        let probe = json::parse::<Probe>(line);
+        return Match::yes_if(
+            probe.is_some_and(|probe| probe.r#type.is_none() && probe.response.is_some() && probe.stats.is_some()),
+        );
+    }
+    if line.starts_with("      \"gemini-") && line.ends_with("\": {") {
+        return Match::Yes;
+    }
+    if ["session_id", "response", "stats", "error"].into_iter().any(key) { Match::Maybe } else { Match::No }
+}

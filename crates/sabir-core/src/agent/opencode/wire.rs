@@ -1,0 +1,226 @@
+//! The shapes that both streams share, as far as they are read.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::Deserializer;
+use serde_json::value::RawValue;
+
+use crate::event::{EventKind, PlanItem, PlanStatus, UsageScope};
+use crate::json::{self, Str};
+use crate::time::Timestamp;
+
+/// A part of a message.
+#[derive(Deserialize)]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    pub(super) r#type: Str<'a>,
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow, rename = "messageID")]
+    pub(super) message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionID")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) time: Option<Span>,
+    #[serde(borrow)]
+    pub(super) tool: Option<Str<'a>>,
+    #[serde(borrow, rename = "callID")]
+    pub(super) call_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) state: Option<ToolState<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) reason: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) tokens: Option<Tokens>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) cost: Option<f64>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) files: Option<Vec<Str<'a>>>,
+}
+
+/// When something began and ended, in milliseconds since 1970.
+#[derive(Deserialize, Clone, Copy, Default)]
+pub(super) struct Span {
+    start: Option<i64>,
+    end: Option<i64>,
+}
+
+impl Span {
+    pub(super) fn start(self) -> Option<Timestamp> {
+        self.start.and_then(Timestamp::from_millis)
+    }
+
+    pub(super) fn end(self) -> Option<Timestamp> {
+        self.end.and_then(Timestamp::from_millis)
+    }
+}
+
+/// How far a tool call is.
+#[derive(Deserialize)]
+pub(super) struct ToolState<'a> {
+    #[serde(borrow)]
+    pub(super) status: Str<'a>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) output: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) error: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) time: Option<Span>,
+}
+
+/// What tools say beside their output; each tool has its own fields.
+#[derive(Deserialize, Default)]
+pub(super) struct Metadata<'a> {
+    #[serde(default)]
+    pub(super) exit: Exit,
+    /// The output so far, of a command that runs.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) output: Option<Str<'a>>,
+    /// The session of a sub-agent.
+    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) todos: Option<Vec<Todo<'a>>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) filepath: Option<Str<'a>>,
+    /// Whether the file was there before it was written.
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) exists: Option<bool>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) filediff: Option<FileDiff<'a>>,
+    /// Of several edits of one call.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) results: Option<Vec<Edited<'a>>>,
+    /// Of a patch.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) files: Option<Vec<FileDiff<'a>>>,
+}
+
+/// One of several edits.
+#[derive(Deserialize)]
+pub(super) struct Edited<'a> {
+    #[serde(borrow)]
+    pub(super) filediff: Option<FileDiff<'a>>,
+}
+
+/// A change of a file.
+#[derive(Deserialize)]
+pub(super) struct FileDiff<'a> {
+    #[serde(borrow, alias = "filePath")]
+    pub(super) file: Str<'a>,
+    #[serde(borrow, alias = "diff")]
+    pub(super) patch: Option<Str<'a>>,
+    pub(super) additions: Option<u64>,
+    pub(super) deletions: Option<u64>,
+    #[serde(borrow)]
+    pub(super) r#type: Option<Str<'a>>,
+    #[serde(borrow, rename = "movePath")]
+    pub(super) move_path: Option<Str<'a>>,
+}
+
+/// The exit code of a command: other tools have none, and a command that was stopped has `null`.
+#[derive(Default, Clone, Copy)]
+pub(super) enum Exit {
+    #[default]
+    Absent,
+    Stopped,
+    Code(i32),
+}
+
+impl<'de> Deserialize<'de> for Exit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code: Option<i32> = json::lenient(deserializer)?;
+        Ok(code.map_or(Self::Stopped, Self::Code))
+    }
+}
+
+/// A step of the agent's plan.
+#[derive(Deserialize)]
+pub(super) struct Todo<'a> {
+    #[serde(borrow)]
+    content: Str<'a>,
+    #[serde(borrow)]
+    status: Option<Str<'a>>,
+}
+
+/// The plan as an event.
+pub(super) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
+    let item = |todo: Todo<'a>| {
+        let status = match todo.status.as_deref() {
+            Some("in_progress") => PlanStatus::InProgress,
+            Some("completed") => PlanStatus::Completed,
+            Some("cancelled") => PlanStatus::Cancelled,
+            _ => PlanStatus::Pending,
+        };
+        PlanItem { text: todo.content.0, status }
+    };
+    EventKind::Plan { items: todos.into_iter().map(item).collect() }
+}
+
+/// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
+#[derive(Deserialize, Clone, Copy)]
+pub(super) struct Tokens {
+    input: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+    cache: Option<Cache>,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct Cache {
+    read: Option<u64>,
+    write: Option<u64>,
+}
+
+impl Tokens {
+    /// The event; `None` when there are no figures, which are written as zeros.
+    pub(super) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
+        let cache = self.cache.unwrap_or_default();
+        let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
+        if classes.into_iter().flatten().all(|count| count == 0) {
+            return None;
+        }
+        Some(EventKind::Usage {
+            input_tokens: self.input,
+            output_tokens: self.output.map(|output| output.saturating_add(self.reasoning.unwrap_or(0))),
+            total_tokens: None,
+            cache_read_tokens: cache.read,
+            cache_write_tokens: cache.write,
+            cache_write_1h_tokens: None,
+            reasoning_tokens: self.reasoning,
+            // A model without a price costs 0 in the agent's book; that is not knowing, not free.
+            cost_usd: cost.filter(|cost| *cost > 0.0),
+            cost_parts: None,
+            model,
+            scope: UsageScope::Message,
+        })
+    }
+}
+
+/// An error by name.
+#[derive(Deserialize)]
+pub(super) struct Failure<'a> {
+    #[serde(borrow)]
+    pub(super) name: Str<'a>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) data: Option<FailureData<'a>>,
+}
+
+/// What is known of an error.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FailureData<'a> {
+    #[serde(borrow)]
+    pub(super) message: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) status_code: Option<u16>,
+}

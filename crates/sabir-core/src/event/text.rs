@@ -1,0 +1,212 @@
+//! Long texts that mostly pass through.
+//!
+//! What an agent says and what its tools print are the bulk of every stream, and they come as JSON strings and leave as
+//! JSON strings. A [`Text`] made from a JSON string keeps it as it is written; it is unescaped only when somebody looks
+//! at it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::write;
+use crate::json::Str;
+
+/// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
+#[derive(Clone)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Clone)]
+enum Form<'a> {
+    Plain(Cow<'a, str>),
+    Json {
+        /// The JSON string with its quotes; holds no `\u` escape.
+        json: &'a str,
+        /// What it says, once somebody asked.
+        plain: OnceLock<Box<str>>,
+    },
+}
+
+impl<'a> Text<'a> {
+    /// The text that a JSON value is, if it is a string.
+    pub fn from_json(value: &'a RawValue) -> Option<Self> {
+        let json = value.get();
+        let inside = json.strip_prefix('"')?.strip_suffix('"')?;
+        if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+            return Some(Self::from(inside));
+        }
+        // A `\u` may be half of a pair, which only unescaping tells.
+        if memchr::memmem::find(inside.as_bytes(), b"\\u").is_some() {
+            return Some(Self::from(unescaped(json)));
+        }
+        Some(Self(Form::Json { json, plain: OnceLock::new() }))
+    }
+
+    /// The text with nothing borrowed.
+    pub fn into_owned(self) -> Text<'static> {
+        Text::from(self.into_string())
+    }
+
+    /// The text as a string of its own.
+    pub fn into_string(self) -> String {
+        match self.0 {
+            Form::Plain(text) => text.into_owned(),
+            Form::Json { json, plain } => plain.into_inner().map_or_else(|| unescaped(json), String::from),
+        }
+    }
+
+    /// Appends the JSON string.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            // The first bytes of the characters that end a line for some readers: see `write::string`.
+            Form::Json { json, .. } if memchr::memchr2(0xc2, 0xe2, json.as_bytes()).is_none() => {
+                out.extend_from_slice(json.as_bytes());
+            }
+            _ => write::string(self, out),
+        }
+    }
+}
+
+fn unescaped(json: &str) -> String {
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&crate::json::without_lone_surrogates(json))).unwrap_or_default()
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Self::from("")
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Form::Plain(text) => text,
+            Form::Json { json, plain } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
+        }
+    }
+}
+
+impl AsRef<str> for Text<'_> {
+    fn as_ref(&self) -> &str {
+        self
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Text<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self(Form::Plain(text))
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::from(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self::from(Cow::Owned(text))
+    }
+}
+
+impl<'a> From<Str<'a>> for Text<'a> {
+    fn from(text: Str<'a>) -> Self {
+        Self::from(text.0)
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<str> for Text<'_> {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Text<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Str::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Text<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "string".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+    use serde_json::value::RawValue;
+
+    #[test]
+    fn a_text_is_the_same_whichever_way_it_came() {
+        for json in [
+            r#""""#,
+            r#""plain""#,
+            r#""a\nb \"c\" \\ d""#,
+            r#""\u001b[0m é""#,
+            r#""pair \ud83d\ude00""#,
+            "\"line\u{2028}end\\n\"",
+        ] {
+            let raw: &RawValue = serde_json::from_str(json).expect("JSON");
+            let text = Text::from_json(raw).expect("a string");
+            let plain: String = serde_json::from_str(json).expect("a string");
+            let (mut from_raw, mut from_plain) = (Vec::new(), Vec::new());
+            text.write(&mut from_raw);
+            Text::from(plain.as_str()).write(&mut from_plain);
+            assert_eq!(String::from_utf8(from_raw), String::from_utf8(from_plain), "{json}");
+            assert_eq!(text, plain.as_str());
+            assert_eq!(text.into_string(), plain);
+        }
+    }
+
+    #[test]
+    fn half_a_character_is_replaced_and_what_is_no_string_is_none() {
+        let half: &RawValue = serde_json::from_str(r#""a\ud83d b""#).expect("JSON");
+        assert_eq!(Text::from_json(half).expect("a string"), "a\u{fffd} b");
+        let number: &RawValue = serde_json::from_str("1").expect("JSON");
+        assert!(Text::from_json(number).is_none());
+    }
+}

@@ -101,6 +101,13 @@ impl View for Runner {
                 self.end_turn(stop_reason.as_deref(), out);
                 self.log(&event.kind, out);
             }
+            EventKind::Retry { .. } => {
+                // What is tried again was no answer.
+                if let Some(text) = self.answer.take() {
+                    record(&Record::Thought { text: &text }, out);
+                }
+                self.log(&event.kind, out);
+            }
             EventKind::Final { text } => {
                 self.answer_or_thought(text, out);
                 if !self.final_said {
@@ -158,11 +165,10 @@ impl Runner {
         }
     }
 
-    /// The text that a turn ends with is its answer, unless the model stopped to call tools.
+    /// The text that a turn ends with is its answer, unless the model stopped for another reason than being done.
     fn end_turn(&mut self, stop_reason: Option<&str>, out: &mut Vec<u8>) {
         let Some(message) = self.speech.close(None) else { return };
-        let stopped_for_tools = stop_reason.is_some_and(|reason| reason.to_ascii_lowercase().contains("tool"));
-        if message.thinking || stopped_for_tools {
+        if message.thinking || stop_reason.is_some_and(is_not_done) {
             thought(&message, out);
         } else {
             self.respond(out);
@@ -212,6 +218,13 @@ impl Runner {
             record(&Record::Log { text: &text }, out);
         }
     }
+}
+
+/// Whether a stop reason, in any agent's word, says that there was more to come.
+fn is_not_done(reason: &str) -> bool {
+    const WORDS: &[&str] = &["tool", "error", "abort", "cancel", "interrupt", "max", "length", "refus"];
+    let reason = reason.to_ascii_lowercase();
+    WORDS.iter().any(|word| reason.contains(word))
 }
 
 fn thought(message: &Message, out: &mut Vec<u8>) {

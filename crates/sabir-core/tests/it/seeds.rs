@@ -137,6 +137,26 @@ mod runner {
     }
 
     #[test]
+    fn what_was_cut_off_or_tried_again_is_no_response() {
+        let retry = EventKind::Retry { attempt: 1, max_attempts: None, delay_ms: None, message: "overloaded".into() };
+        let run = Run::of("pi")
+            .turn(1)
+            .text("m1", "Cut o")
+            .turn_end(1, "error")
+            .turn(2)
+            .text("m2", "Cut off")
+            .turn_end(2, "stop")
+            .push(retry)
+            .turn(3)
+            .text("m3", "Whole.")
+            .turn_end(3, "stop")
+            .answer("Whole.")
+            .exited(Outcome::Completed);
+        let kinds: Vec<_> = shown(&run).iter().map(|record| record["kind"].clone()).collect();
+        assert_eq!(kinds, ["thought", "thought", "final"]);
+    }
+
+    #[test]
     fn a_failed_tool_is_one_more_action_and_waits_for_its_arguments() {
         let run = Run::of("claude-code")
             .tool("t1", "Bash", None)

@@ -107,16 +107,13 @@ impl Laws {
             EventKind::Final { .. } => {
                 ensure(!std::mem::replace(&mut self.answered, true), || "there are two answers".to_owned())
             }
-            EventKind::Exited { exit_code, signal, cancelled, outcome, timeout, .. } => {
+            EventKind::Exited { outcome, cause, .. } => {
                 self.exited = true;
                 let open = self.calls.iter().find(|(_, open)| **open).map(|(id, _)| id);
                 ensure(open.is_none(), || format!("the call {} is still open", open.map_or("", String::as_str)))?;
                 ensure(!self.turn_open, || format!("turn {} is still open", self.turn))?;
-                let failed = exit_code.is_some_and(|code| code != 0) || signal.is_some();
-                let stopped = *cancelled || timeout.is_some();
-                ensure(!(*outcome == Outcome::Completed && failed && !stopped), || {
-                    "the process failed and the run reads as completed".to_owned()
-                })
+                let why = *outcome == Outcome::Completed && cause.is_some();
+                ensure(!why, || "a completed run has a cause of failure".to_owned())
             }
             _ => Ok(()),
         }
@@ -157,7 +154,7 @@ mod tests {
     fn each_law_is_seen() {
         let answer = r#""kind":"final","text":"x""#;
         let turn = r#""kind":"turnStart","turn":1"#;
-        let failed = r#""kind":"exited","cancelled":false,"outcome":"completed","exitCode":1"#;
+        let failed = r#""kind":"exited","cancelled":false,"outcome":"completed","cause":"auth""#;
         for (events, what) in [
             (&[][..], "event 1: the last event is not exited"),
             (&[STARTED], "event 2: the last event is not exited"),
@@ -171,7 +168,7 @@ mod tests {
             (&[STARTED, turn, EXITED], "event 3: turn 1 is still open"),
             (&[STARTED, turn, turn, EXITED], "event 3: a turn starts in a turn"),
             (&[STARTED, r#""kind":"text","delta":"""#], "event 2: a piece of text is empty"),
-            (&[STARTED, failed], "event 2: the process failed and the run reads as completed"),
+            (&[STARTED, failed], "event 2: a completed run has a cause of failure"),
             (
                 &[STARTED, r#""kind":"usage","inputTokens":1,"outputTokens":2,"totalTokens":4,"scope":"run""#],
                 "event 2: the total is Some(4), the sum of its classes 3",

@@ -30,7 +30,7 @@ impl Shape {
 /// The file with at least that many bytes of a stream, written unless it is there.
 pub(super) fn file(folder: &Path, shape: Shape, megabytes: u64) -> Result<PathBuf> {
     // The version is part of the name: a change of what is written below must not measure an old file.
-    let path = folder.join(format!("{}-1-{megabytes}.jsonl", shape.name()));
+    let path = folder.join(format!("{}-2-{megabytes}.jsonl", shape.name()));
     if path.exists() {
         return Ok(path);
     }
@@ -75,28 +75,29 @@ const SESSION: &str = "5b1f9a52-2f3e-4b0c-9a55-0c6f0d1f7a11";
 const MODEL: &str = "claude-sonnet-4-5-20250929";
 const USAGE: &str = r#"{"input_tokens":4,"cache_creation_input_tokens":312,"cache_read_input_tokens":18211,"cache_creation":{"ephemeral_5m_input_tokens":312,"ephemeral_1h_input_tokens":0},"output_tokens":87,"service_tier":"standard"}"#;
 
-/// Pieces that text is made of: prose and code, with what JSON must escape and what is not ASCII.
+/// Lines that text is made of: prose, code and output of tools, with what JSON must escape (one byte in forty) and
+/// what is not ASCII.
 const PIECES: &[&str] = &[
-    "the parser reads one line at a time and ",
-    "keeps what it must remember between lines. ",
-    "fn main() {\n    ",
-    "let total: u64 = items.iter().sum();\n    ",
-    "println!(\"{total}\");\n}\n",
-    "assert_eq!(left, \"right\\n\");\n",
-    "- first, look at the failing test\n",
-    "- then change as little as possible\n\n",
-    "if (value !== undefined) {\n\treturn value;\n}\n",
-    "const path = 'C:\\\\work\\\\file.txt';\n",
-    "résumé, naïve, façade — ",
-    "日本語のテキスト ",
-    "✓ 42 tests passed\n",
-    "error[E0308]: mismatched types\n  --> src/lib.rs:10:5\n",
-    "{\"key\": [1, 2, 3], \"other\": null}\n",
-    "https://example.com/docs?page=2&sort=asc ",
-    "# Heading\n\n",
-    "| column | value |\n|---|---|\n",
-    "0123456789 abcdef ",
-    "a longer run of plain words that has nothing to escape at all, as most prose does, ",
+    "The parser reads one line at a time and keeps only what it must remember until the next one comes.\n",
+    "Nothing of a message is held back longer than needed, so a reader sees each piece as soon as it was printed.\n\n",
+    "- First look at the failing test, then at the last change of the function that it calls.\n",
+    "- Change as little as possible, and run the whole suite again before saying that it is done.\n",
+    "pub fn total(items: &[Item]) -> u64 {\n    items.iter().map(|item| item.price * item.count).sum()\n}\n",
+    "    let path = root.join(\"src\").join(name).with_extension(\"rs\");\n",
+    "    if (value !== undefined && value.length > limit) {\n\t\treturn value.slice(0, limit);\n    }\n",
+    "assert_eq!(decode(input).map(|event| event.kind), [Kind::Started, Kind::Text, Kind::Exited]);\n",
+    "const pattern = /^[a-z]+\\s*=\\s*(.*)$/;\n",
+    "error[E0308]: mismatched types: expected `u64`, found `Option<u64>` --> src/lib.rs:214:17\n",
+    "test decode::tests::a_cut_stream_is_incomplete ... ok (0.012 s)\n",
+    "2026-11-15T17:53:23.541Z  INFO server: request finished in 12 ms with status 200 for /api/items?page=2\n",
+    "{\"name\": \"part\", \"version\": \"1.2.3\", \"private\": true}\n",
+    "drwxr-xr-x  2 user user  4096 Nov 15 17:53 a-folder-with-a-name-of-some-length-in-it\n",
+    "Größe, façade, naïve: the text is not only ASCII — 日本語のテキスト も あります ✓\n",
+    "# A heading of the document that was asked for\n\n",
+    "| column | another column | the last column |\n|---|---|---|\n| one | two | three |\n",
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b, merged by nobody in particular on a quiet afternoon\n",
+    "a longer run of plain words that has nothing at all to escape, as most of what a model says in prose has nothing, ",
+    "and it goes on for a while before the sentence ends, since sentences in explanations tend to be long ones. ",
 ];
 
 struct Writer {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sabir_core::agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, Outcome};
+use sabir_core::event::Event;
 use sabir_core::fold::SessionResult;
 use sabir_core::laws;
 use sabir_core::line::{LineBuffer, RawLine, Source};
@@ -57,19 +57,16 @@ fn check_all(bytes: &[u8], sizes: &[usize], end: &End) {
     for (agent, start) in starts() {
         let events = fixtures::decode(start.clone(), bytes, end);
         if let Err(broken) = laws::check(&events) {
-            panic!("{agent}: {broken}\n{events:#?}");
+            let told: Vec<String> = events.iter().map(|event| serde_json::to_string(event).expect("JSON")).collect();
+            panic!("{agent}: {broken}\n{}", told.join("\n"));
         }
         let in_chunks = decode_chunks(start, chunked(bytes, sizes), end);
-        assert_eq!(events, in_chunks, "{agent}: chunks make a difference");
+        assert!(events == in_chunks, "{agent}: chunks make a difference");
         let mut fold = SessionResult::fold();
         for event in &events {
             fold.event(event);
         }
-        let result = fold.finish();
-        if result.outcome == Outcome::Completed {
-            assert!(end.exit_code.unwrap_or(0) == 0 || end.cancelled, "{agent}: a failed run reads as success");
-        }
-        serde_json::to_string(&result).expect("a result is JSON");
+        serde_json::to_string(&fold.finish()).expect("a result is JSON");
     }
 }
 
@@ -213,9 +210,11 @@ fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(1..200_usize, 1..6)
 }
 
-/// Cases print themselves when they fail; nothing is kept between runs.
+/// Cases print themselves when they fail; nothing is kept between runs. `PROPTEST_CASES` sets another number of them.
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() }
+    let asked_for = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = asked_for.unwrap_or(cases);
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 5_000, ..ProptestConfig::default() }
 }
 
 #[test]
@@ -226,7 +225,7 @@ fn damaged_recordings_keep_the_laws() {
         return;
     }
     let recording = 0..recordings.len();
-    proptest!(config(256), |(recording in recording, damage in proptest::collection::vec(damage(), 1..6), sizes in chunk_sizes(), end in an_end())| {
+    proptest!(config(2_000), |(recording in recording, damage in proptest::collection::vec(damage(), 1..6), sizes in chunk_sizes(), end in an_end())| {
         let stream = damage.iter().fold(recordings[recording].clone(), |stream, damage| damage.apply(stream, &recordings));
         check_all(&stream, &sizes, &end);
     });
@@ -242,7 +241,7 @@ fn whole_recordings_keep_the_laws() {
 }
 
 proptest! {
-    #![proptest_config(config(256))]
+    #![proptest_config(config(2_000))]
 
     #[test]
     fn any_bytes_keep_the_laws(bytes in proptest::collection::vec(any::<u8>(), 0..400), sizes in chunk_sizes(), end in an_end()) {

@@ -130,9 +130,6 @@ pub struct Verdict {
     pub api_duration_ms: Option<u64>,
     /// The dialect has no terminal sign of its own, so the exit code alone decides.
     pub exit_code_decides: bool,
-    /// The agent's word stands whatever its process does afterwards: some CLIs report a success and then end badly over
-    /// something that is no part of the run, such as a notice about a quota.
-    pub settled: bool,
 }
 
 impl Verdict {
@@ -146,7 +143,6 @@ impl Verdict {
             duration_ms: None,
             api_duration_ms: None,
             exit_code_decides: false,
-            settled: false,
         }
     }
 

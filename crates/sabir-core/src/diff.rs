@@ -1,5 +1,7 @@
 //! Line diffs, for file changes whose agent gives the two texts but no patch.
 
+use std::fmt::Write as _;
+
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 /// A unified diff and its line counts.
@@ -19,7 +21,7 @@ const COMPARED_LINES: usize = 2_000;
 
 /// The diff of replacements in a file, each given as the text before and the text after.
 pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e str)>) -> Diff {
-    let mut diff = Diff { text: head(path), ..Diff::default() };
+    let mut diff = Diff { text: head(Some(path), Some(path)), ..Diff::default() };
     for (old, new) in edits {
         diff.text.push_str("@@\n");
         if old.lines().count() + new.lines().count() > COMPARED_LINES {
@@ -44,10 +46,10 @@ pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e st
 pub fn of_new_file(path: &str, content: &str) -> Diff {
     let ends = memchr::memchr_iter(b'\n', content.as_bytes()).count();
     let count = ends + usize::from(!content.is_empty() && !content.ends_with('\n'));
-    let mut text = format!("--- /dev/null\n+++ b/{}\n", path.trim_start_matches('/'));
+    let mut text = head(None, Some(path));
     text.reserve(content.len() + count + 32);
     if count > 0 {
-        text.push_str(&format!("@@ -0,0 +1,{count} @@\n"));
+        let _ = writeln!(text, "@@ -0,0 +1,{count} @@");
     }
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', content.as_bytes()).chain((count > ends).then_some(content.len())) {
@@ -57,10 +59,13 @@ pub fn of_new_file(path: &str, content: &str) -> Diff {
     Diff { text, added: count as u64, removed: 0 }
 }
 
-/// The two lines that name the file. The place of an absolute path is under `a/` and `b/` like that of any other.
-pub fn head(path: &str) -> String {
-    let path = path.trim_start_matches('/');
-    format!("--- a/{path}\n+++ b/{path}\n")
+/// The two lines that name the file before and after. An absolute path is under `a/` and `b/` like any other; a side
+/// that is not there is `/dev/null`.
+pub fn head(from: Option<&str>, to: Option<&str>) -> String {
+    let side = |letter: char, path: Option<&str>| {
+        path.map_or_else(|| "/dev/null".to_owned(), |path| format!("{letter}/{}", path.trim_start_matches('/')))
+    };
+    format!("--- {}\n+++ {}\n", side('a', from), side('b', to))
 }
 
 /// Lines added and removed by a unified diff.
@@ -97,7 +102,7 @@ impl Diff {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, of_edits, of_new_file};
+    use super::{count, head, of_edits, of_new_file};
 
     #[test]
     fn an_edit_shows_what_changed_and_counts_it() {
@@ -120,6 +125,12 @@ mod tests {
         let new = "b\n".repeat(3_000);
         let diff = of_edits("big", [(old.as_str(), new.as_str())]);
         assert_eq!((diff.added, diff.removed), (3_000, 3_000));
+    }
+
+    #[test]
+    fn heads_name_what_is_there() {
+        assert_eq!(head(None, Some("/home/user/a")), "--- /dev/null\n+++ b/home/user/a\n");
+        assert_eq!(head(Some("a"), None), "--- a/a\n+++ /dev/null\n");
     }
 
     #[test]

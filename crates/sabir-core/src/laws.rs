@@ -107,13 +107,16 @@ impl Laws {
             EventKind::Final { .. } => {
                 ensure(!std::mem::replace(&mut self.answered, true), || "there are two answers".to_owned())
             }
-            EventKind::Exited { outcome, cause, .. } => {
+            EventKind::Exited { exit_code, signal, cancelled, outcome, cause, timeout, .. } => {
                 self.exited = true;
                 let open = self.calls.iter().find(|(_, open)| **open).map(|(id, _)| id);
                 ensure(open.is_none(), || format!("the call {} is still open", open.map_or("", String::as_str)))?;
                 ensure(!self.turn_open, || format!("turn {} is still open", self.turn))?;
-                let why = *outcome == Outcome::Completed && cause.is_some();
-                ensure(!why, || "a completed run has a cause of failure".to_owned())
+                let completed = *outcome == Outcome::Completed;
+                let failed = exit_code.is_some_and(|code| code != 0) || signal.is_some();
+                let stopped = *cancelled || timeout.is_some();
+                ensure(!(completed && failed && !stopped), || "the process failed and the run reads as completed".to_owned())?;
+                ensure(!(completed && cause.is_some()), || "a completed run has a cause of failure".to_owned())
             }
             _ => Ok(()),
         }
@@ -154,7 +157,8 @@ mod tests {
     fn each_law_is_seen() {
         let answer = r#""kind":"final","text":"x""#;
         let turn = r#""kind":"turnStart","turn":1"#;
-        let failed = r#""kind":"exited","cancelled":false,"outcome":"completed","cause":"auth""#;
+        let failed = r#""kind":"exited","cancelled":false,"outcome":"completed","exitCode":1"#;
+        let caused = r#""kind":"exited","cancelled":false,"outcome":"completed","cause":"auth""#;
         for (events, what) in [
             (&[][..], "event 1: the last event is not exited"),
             (&[STARTED], "event 2: the last event is not exited"),
@@ -168,7 +172,8 @@ mod tests {
             (&[STARTED, turn, EXITED], "event 3: turn 1 is still open"),
             (&[STARTED, turn, turn, EXITED], "event 3: a turn starts in a turn"),
             (&[STARTED, r#""kind":"text","delta":"""#], "event 2: a piece of text is empty"),
-            (&[STARTED, failed], "event 2: a completed run has a cause of failure"),
+            (&[STARTED, failed], "event 2: the process failed and the run reads as completed"),
+            (&[STARTED, caused], "event 2: a completed run has a cause of failure"),
             (
                 &[STARTED, r#""kind":"usage","inputTokens":1,"outputTokens":2,"totalTokens":4,"scope":"run""#],
                 "event 2: the total is Some(4), the sum of its classes 3",

@@ -8,8 +8,10 @@
 //! | text | `--output-format text` |
 
 mod array;
+mod lane;
 mod result;
 mod stream;
+mod tools;
 mod wire;
 
 use serde::Deserialize;

@@ -38,7 +38,7 @@ fn judge(verdict: &Verdict, end: &End) -> (Outcome, Option<Cause>) {
     match verdict.outcome {
         Outcome::Completed if verdict.exit_code_decides && end.cancelled => (Outcome::Cancelled, None),
         Outcome::Completed if verdict.exit_code_decides && end.timeout.is_some() => (Outcome::TimedOut, Some(Cause::Timeout)),
-        Outcome::Completed if stopped_from_outside || verdict.settled => (Outcome::Completed, None),
+        Outcome::Completed if stopped_from_outside => (Outcome::Completed, None),
         Outcome::Completed => process_failure().unwrap_or((Outcome::Completed, None)),
         Outcome::Incomplete if end.timeout.is_some() => (Outcome::TimedOut, Some(Cause::Timeout)),
         Outcome::Incomplete if end.cancelled => (Outcome::Cancelled, None),
@@ -68,17 +68,6 @@ mod tests {
         assert_eq!(ended(Outcome::Completed, &signal), Outcome::Crashed);
         assert_eq!(ended(Outcome::Completed, &End { cancelled: true, ..signal.clone() }), Outcome::Completed);
         assert_eq!(ended(Outcome::Completed, &End { timeout: Some(Timeout::AfterResult), ..signal }), Outcome::Completed);
-    }
-
-    #[test]
-    fn a_settled_success_stands() {
-        let verdict = Verdict { settled: true, ..Verdict::of(Outcome::Completed) };
-        let code = End { exit_code: Some(1), ..End::default() };
-        let signal = End { signal: Some("SIGKILL".into()), ..End::default() };
-        assert_eq!(judge(&verdict, &code), (Outcome::Completed, None));
-        assert_eq!(judge(&verdict, &signal), (Outcome::Completed, None));
-        let failed = Verdict { settled: true, ..Verdict::failed(Some(Cause::Auth)) };
-        assert_eq!(judge(&failed, &End::default()), (Outcome::Failed, Some(Cause::Auth)));
     }
 
     #[test]

@@ -203,6 +203,51 @@ words! {
     }
 }
 
+/// The words that name a class of error, in the order in which they are looked for.
+const ERROR_WORDS: &[(Cause, &[&str])] = &[
+    (
+        Cause::Auth,
+        &[
+            "api key",
+            "api_key",
+            "apikey",
+            "unauthorized",
+            "authentication",
+            "not logged in",
+            "login",
+            "credential",
+            "401",
+            "auth method",
+        ],
+    ),
+    (
+        Cause::RateLimited,
+        &["rate limit", "rate_limit", "ratelimit", "too many requests", "quota", "429", "usage limit", "resource_exhausted"],
+    ),
+    (Cause::Overloaded, &["overloaded", "529", "503", "capacity", "service unavailable"]),
+    (
+        Cause::ModelNotFound,
+        &["model not found", "unknown model", "model_not_found", "no such model", "invalid model", "does not exist"],
+    ),
+    (
+        Cause::Network,
+        &[
+            "econnrefused",
+            "econnreset",
+            "enotfound",
+            "connection",
+            "network",
+            "socket",
+            "fetch failed",
+            "stream disconnected",
+            "unable to connect",
+            "timed out",
+        ],
+    ),
+    (Cause::Permission, &["permission", "not allowed", "forbidden"]),
+    (Cause::InvalidRequest, &["invalid request", "invalid_request", "bad request", "400"]),
+];
+
 impl Cause {
     /// The class of an error, read from an HTTP status and the words of its message. Agents pass on what their
     /// providers say, so these are the providers' words, not any agent's.
@@ -230,59 +275,7 @@ impl Cause {
             }
             _ => {}
         }
-        const RULES: &[(Cause, &[&str])] = &[
-            (
-                Cause::Auth,
-                &[
-                    "api key",
-                    "api_key",
-                    "apikey",
-                    "unauthorized",
-                    "authentication",
-                    "not logged in",
-                    "login",
-                    "credential",
-                    "401",
-                    "auth method",
-                ],
-            ),
-            (
-                Cause::RateLimited,
-                &[
-                    "rate limit",
-                    "rate_limit",
-                    "ratelimit",
-                    "too many requests",
-                    "quota",
-                    "429",
-                    "usage limit",
-                    "resource_exhausted",
-                ],
-            ),
-            (Cause::Overloaded, &["overloaded", "529", "503", "capacity", "service unavailable"]),
-            (
-                Cause::ModelNotFound,
-                &["model not found", "unknown model", "model_not_found", "no such model", "invalid model", "does not exist"],
-            ),
-            (
-                Cause::Network,
-                &[
-                    "econnrefused",
-                    "econnreset",
-                    "enotfound",
-                    "connection",
-                    "network",
-                    "socket",
-                    "fetch failed",
-                    "stream disconnected",
-                    "unable to connect",
-                    "timed out",
-                ],
-            ),
-            (Cause::Permission, &["permission", "not allowed", "forbidden"]),
-            (Cause::InvalidRequest, &["invalid request", "invalid_request", "bad request", "400"]),
-        ];
-        RULES.iter().find(|(_, words)| says(words)).map_or(Self::Unknown, |(cause, _)| *cause)
+        ERROR_WORDS.iter().find(|(_, words)| says(words)).map_or(Self::Unknown, |(cause, _)| *cause)
     }
 }
 
@@ -293,7 +286,7 @@ impl ToolKind {
         if name.starts_with("mcp__") || name.starts_with("mcp_") || name.starts_with("mcp.") {
             return Self::Mcp;
         }
-        let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
+        let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
         match plain.as_str() {
             "bash" | "shell" | "exec" | "execute" | "command" | "execcommand" | "executecommand" | "runshellcommand"
             | "runcommand" | "runterminalcmd" | "localshell" | "commandexecution" | "bashoutput" | "killshell" | "terminal" => {

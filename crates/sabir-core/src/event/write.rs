@@ -160,7 +160,7 @@ pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a JSON string, escaped as serde_json does, and the three characters beyond ASCII at which some languages end
+/// Appends a JSON string, escaped as `serde_json` does, and the three characters beyond ASCII at which some languages end
 /// a line (U+0085, U+2028, U+2029) as well: one event is one line, whoever reads it.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub use shape::{Cost, CostSource, FileChange, ModelUse, Reported, SessionResult, Status, ToolCall, Turn, Unrecognized};
 
 /// Results of tools are kept up to this size; the whole is in the raw log.
-pub const RESULT_BYTES: usize = 64 * 1024;
+const RESULT_BYTES: usize = 64 * 1024;
 
 /// What the fold is told beside the events.
 #[derive(Debug, Clone, Default)]

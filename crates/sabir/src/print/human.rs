@@ -246,7 +246,7 @@ impl Human {
             let value = fit(&visible(&value), self.width.saturating_sub(10));
             let value = if name == "outcome" { self.paint(style.bold(), &value) } else { value };
             let name = self.paint(DIM, &format!("{name:<8}"));
-            self.printed.push_str(&format!("{name}  {value}\n"));
+            let _ = writeln!(self.printed, "{name}  {value}");
         }
         self.line(0, DIM, &rule);
     }

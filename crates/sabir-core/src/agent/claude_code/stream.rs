@@ -9,16 +9,12 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::lane::Lane;
 use super::result::Results;
-use super::wire::{
-    Abandoned, ApiMessage, Block, Control, FileResult, Message, Part, ResultLine, StreamEvent, System, Todos, ToolResultMeta,
-    Usage,
-};
+use super::tools::{permission_asked, tool_end, tool_start, user};
+use super::wire::{ApiMessage, Block, Control, Message, ResultLine, StreamEvent, System};
 use crate::dialect::{End, Facts, Verdict};
-use crate::diff;
-use crate::event::{
-    Cause, Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus, UsageScope,
-};
+use crate::event::{Cause, EventKind, Text, ToolKind};
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -36,22 +32,6 @@ pub struct StreamJson {
 /// How many agents may be speaking at once.
 const LANES: usize = 256;
 
-/// One agent's current message.
-#[derive(Debug, Default)]
-struct Lane {
-    message_id: String,
-    model: Option<String>,
-    /// What deltas said of the blocks whose whole copy has not come.
-    streamed: Vec<String>,
-    /// Calls that deltas announced, with the index of their block.
-    announced: Vec<(u32, String)>,
-    /// Figures of the message, not yet told.
-    usage: Option<Usage>,
-    /// Whether the output figure is the final one.
-    usage_complete: bool,
-    stop_reason: Option<String>,
-}
-
 impl JsonDialect for StreamJson {
     type Wire<'a> = Message<'a>;
 
@@ -68,7 +48,7 @@ impl JsonDialect for StreamJson {
             }
             "assistant" => match wire.message {
                 Some(StringOr::Other(message)) if wire.is_api_error_message => {
-                    self.api_error(&message, wire.api_error_status, facts)
+                    self.api_error(&message, wire.api_error_status, facts);
                 }
                 Some(StringOr::Other(message)) => self.assistant(*message, line, facts),
                 _ => json::unrecognized(line, facts),
@@ -126,7 +106,7 @@ impl StreamJson {
         let lane = self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default();
         if lane.message_id != id || id.is_empty() {
             lane.close(facts);
-            *lane = Lane { message_id: id.to_owned(), ..Lane::default() };
+            *lane = Lane::of(id);
             if facts.parent.is_none() {
                 facts.push(EventKind::TurnStart { turn: 0 });
             }
@@ -324,214 +304,6 @@ impl StreamJson {
         facts.parent = None;
         self.results.result(result, model, self.last_error.take(), facts);
     }
-}
-
-impl Lane {
-    fn id<'a>(&self) -> Option<Cow<'a, str>> {
-        (!self.message_id.is_empty()).then(|| Cow::Owned(self.message_id.clone()))
-    }
-
-    /// Takes note of the model and of the figures at the start of a message.
-    fn note(&mut self, message: &ApiMessage<'_>) {
-        if let Some(model) = &message.model {
-            self.model = Some(model.to_string());
-        }
-        if !self.usage_complete && message.usage.is_some() {
-            self.usage = message.usage;
-        }
-    }
-
-    /// What of a whole block the deltas have not said.
-    fn unsaid<'a>(&mut self, text: Text<'a>) -> Option<Text<'a>> {
-        if self.streamed.is_empty() {
-            return Some(text);
-        }
-        let said = self.streamed.iter().position(|streamed| text.starts_with(streamed.as_str()) && !streamed.is_empty());
-        let Some(said) = said.map(|index| self.streamed.swap_remove(index).len()) else { return Some(text) };
-        text.get(said..).filter(|rest| !rest.is_empty()).map(|rest| Text::from(rest.to_owned()))
-    }
-
-    /// The figures at the end of a message are whole; what they leave out was told at its start.
-    fn complete_usage(&mut self, usage: Usage) {
-        let start = self.usage.unwrap_or_default();
-        self.usage_complete = true;
-        self.usage = Some(Usage {
-            input_tokens: usage.input_tokens.or(start.input_tokens),
-            output_tokens: usage.output_tokens,
-            cache_read_input_tokens: usage.cache_read_input_tokens.or(start.cache_read_input_tokens),
-            cache_creation_input_tokens: usage.cache_creation_input_tokens.or(start.cache_creation_input_tokens),
-            cache_creation: usage.cache_creation.or(start.cache_creation),
-            output_tokens_details: usage.output_tokens_details.or(start.output_tokens_details),
-        });
-    }
-
-    fn tell_usage(&mut self, facts: &mut Facts<'_>) {
-        let Some(usage) = self.usage.take() else { return };
-        let synthetic = self.model.as_deref() == Some("<synthetic>");
-        if synthetic {
-            return;
-        }
-        facts.push(EventKind::Usage {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens.filter(|_| self.usage_complete),
-            total_tokens: None,
-            cache_read_tokens: usage.cache_read_input_tokens,
-            cache_write_tokens: usage.cache_creation_input_tokens,
-            cache_write_1h_tokens: usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens),
-            reasoning_tokens: usage.output_tokens_details.and_then(|details| details.thinking_tokens),
-            cost_usd: None,
-            cost_parts: None,
-            model: self.model.clone().map(Cow::Owned),
-            scope: UsageScope::Message,
-        });
-        // A later copy of the same message says the same figures.
-        self.usage_complete = true;
-    }
-
-    fn close(&mut self, facts: &mut Facts<'_>) {
-        self.tell_usage(facts);
-        if facts.parent.is_none() && !self.message_id.is_empty() {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: self.stop_reason.take().map(Cow::Owned) });
-        }
-    }
-
-    /// A cut stream is void from a block on; its calls will never run.
-    fn abandon(&mut self, abandoned: &RawValue, facts: &mut Facts<'_>) {
-        let from = json::parse::<Abandoned>(abandoned.get()).map_or(0, |abandoned| abandoned.from_block_index);
-        for (index, id) in self.announced.drain(..) {
-            if index >= from {
-                facts.push(EventKind::ToolEnd {
-                    tool_call_id: Cow::Owned(id),
-                    ok: false,
-                    output: None,
-                    status: ToolStatus::Cancelled,
-                    exit_code: None,
-                    duration_ms: None,
-                });
-            }
-        }
-    }
-}
-
-fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
-    let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
-    if name == "TodoWrite"
-        && let Some(todos) = block.input.and_then(|input| json::parse::<Todos<'a>>(input.get()))
-    {
-        let items = todos.todos.into_iter().map(|todo| PlanItem {
-            text: todo.content.into(),
-            status: match todo.status.as_deref() {
-                Some("completed") => PlanStatus::Completed,
-                Some("in_progress") => PlanStatus::InProgress,
-                _ => PlanStatus::Pending,
-            },
-        });
-        facts.push(EventKind::Plan { items: items.collect() });
-    }
-    facts.push(EventKind::ToolStart {
-        tool_call_id: block.id.map(Cow::from).unwrap_or_default(),
-        tool_kind: ToolKind::of_name(&name),
-        name,
-        input: block.input.map(|input| Cow::Borrowed(input.get())),
-        title: None,
-    });
-}
-
-/// The results of tools. Anything else that a `user` line holds is a prompt, the user's or the agent's own.
-fn user<'a>(blocks: Vec<Block<'a>>, structured: Option<&'a RawValue>, meta: Option<&'a RawValue>, facts: &mut Facts<'a>) {
-    let meta: Vec<ToolResultMeta<'a>> = meta.and_then(|meta| json::parse(meta.get())).unwrap_or_default();
-    let mut results: Vec<Block<'a>> = blocks.into_iter().filter(|block| block.tool_use_id.is_some()).collect();
-    // The structured copy does not say whose it is, so it counts only where there is one result.
-    let structured = structured.filter(|_| results.len() == 1);
-    for block in results.drain(..) {
-        tool_end(block, structured, &meta, facts);
-    }
-}
-
-fn tool_end<'a>(block: Block<'a>, structured: Option<&'a RawValue>, meta: &[ToolResultMeta<'a>], facts: &mut Facts<'a>) {
-    let Some(id) = block.tool_use_id else { return };
-    let output = block.content.map(content_text);
-    let failed = block.is_error.unwrap_or(false);
-    let refused = meta.iter().filter(|meta| *meta.id == *id).any(|meta| {
-        meta.non_execution_kind.is_some()
-            || meta.permission_decision.as_ref().is_some_and(|d| d.decision.as_deref() == Some("reject"))
-    });
-    let status = match (failed, refused) {
-        (true, true) => ToolStatus::Denied,
-        (true, false) => ToolStatus::Error,
-        (false, _) => ToolStatus::Ok,
-    };
-    if status == ToolStatus::Ok
-        && let Some(file) = structured.and_then(|structured| json::parse::<FileResult<'a>>(structured.get()))
-    {
-        file_change(file, &id, facts);
-    }
-    let exit_code = output.as_deref().filter(|_| failed).and_then(exit_code);
-    let ok = status == ToolStatus::Ok;
-    facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
-}
-
-/// The text of a tool's result, which is a string, a part or a list of parts.
-fn content_text(content: &RawValue) -> Text<'_> {
-    if let Some(text) = Text::from_json(content) {
-        return text;
-    }
-    let parts = json::parse::<Vec<Part<'_>>>(content.get()).or_else(|| json::parse(content.get()).map(|part| vec![part]));
-    let Some(parts) = parts else { return Text::from(content.get()) };
-    let texts = parts.into_iter().filter_map(|part| match part {
-        Part { text: Some(text), .. } => Some(text.to_string()),
-        Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
-        Part { url, .. } => url.map(|url| url.to_string()),
-    });
-    Text::from(texts.collect::<Vec<_>>().join("\n"))
-}
-
-/// A failed command's result starts with its exit code.
-fn exit_code(output: &str) -> Option<i32> {
-    output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok()
-}
-
-fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) {
-    let created = file.r#type.as_deref() == Some("create");
-    let diff = match (&file.content, created) {
-        (Some(content), true) => diff::of_new_file(&file.file_path, content),
-        _ if file.structured_patch.is_empty() => return,
-        _ => {
-            let mut text = diff::head(&file.file_path);
-            for hunk in &file.structured_patch {
-                text.push_str(&format!("@@ -{},{} +{},{} @@\n", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines));
-                hunk.lines.iter().for_each(|line| text.extend([&**line, "\n"]));
-            }
-            let (added, removed) = diff::count(&text);
-            diff::Diff { text, added, removed }
-        }
-    };
-    facts.push(EventKind::FileChange {
-        path: file.file_path.into(),
-        change: if created { Change::Create } else { Change::Update },
-        from: None,
-        diff: Some(Cow::Owned(diff.text)),
-        added: Some(diff.added),
-        removed: Some(diff.removed),
-        tool_call_id: Some(call.clone().into()),
-        source: ChangeSource::Reported,
-    });
-}
-
-fn permission_asked<'a>(control: Control<'a>, facts: &mut Facts<'a>) {
-    if &*control.request.subtype != "can_use_tool" {
-        return;
-    }
-    let tool = control.request.tool_name.as_deref().unwrap_or("a tool");
-    let title = control.request.description.as_deref().map_or_else(|| tool.to_owned(), |about| format!("{tool}: {about}"));
-    let option = |id: &'static str, label: &'static str| PermissionOption { id: id.into(), label: label.into() };
-    facts.push(EventKind::Permission {
-        request_id: control.request_id.into(),
-        tool_call_id: control.request.tool_use_id.map(Cow::from),
-        title: Cow::Owned(title),
-        options: Some(vec![option("allow", "Allow"), option("deny", "Deny")]),
-        decision: None,
-    });
 }
 
 /// Delays are fractions of milliseconds at times.

@@ -73,14 +73,14 @@ pub(super) fn changed<'a>(
 /// The diff of a patch that has hunks and may have no head.
 pub(super) fn diff_of_patch(from: &str, to: &str, patch: &str) -> Diff {
     let (added, removed) = diff::count(patch);
-    let text = if patch.starts_with("@@") { format!("--- a/{from}\n+++ b/{to}\n{patch}") } else { patch.to_owned() };
+    let text = if patch.starts_with("@@") { diff::head(Some(from), Some(to)) + patch } else { patch.to_owned() };
     Diff { text, added, removed }
 }
 
 /// The diff of a file that is gone.
 pub(super) fn diff_of_deleted(path: &str, content: &str) -> Diff {
     let removed = content.lines().count();
-    let mut text = format!("--- a/{path}\n+++ /dev/null\n@@ -1,{removed} +0,0 @@\n");
+    let mut text = diff::head(Some(path), None) + &format!("@@ -1,{removed} +0,0 @@\n");
     for line in content.lines() {
         text.push('-');
         text.push_str(line);

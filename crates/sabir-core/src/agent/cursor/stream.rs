@@ -248,7 +248,7 @@ impl Stream {
                 self.answer.set(&text);
                 facts.push(EventKind::Text { delta: text.into(), message_id: None });
             }
-            Verdict { settled: true, ..Verdict::of(Outcome::Completed) }
+            Verdict::of(Outcome::Completed)
         };
         verdict.duration_ms = wire.duration_ms;
         verdict.api_duration_ms = wire.duration_api_ms;

@@ -9,7 +9,7 @@ use crate::event::{Cause, Change, ChangeSource, Outcome, ToolKind, ToolStatus};
 use crate::fold::tokens::{NativeUsage, TokensReport, TokensSource};
 
 /// Name and version of the shape.
-pub const SCHEMA: &str = "sabir.result/1";
+const SCHEMA: &str = "sabir.result/1";
 
 /// One run as one value.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -42,7 +42,9 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     for raw in line::split(stream) {
         decoder.line(&raw.to_line(None, Source::Stdout), &mut events);
     }
-    decoder.end(&end, &mut events);
+    let mut last: Vec<Event<'static>> = Vec::new();
+    decoder.end(&end, &mut last);
+    events.extend(last);
     if let Err(broken) = laws::check(&events) {
         panic!("{broken}");
     }

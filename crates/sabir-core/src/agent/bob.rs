@@ -6,6 +6,7 @@ mod stream;
 mod text;
 mod usage;
 
+use super::printed::PrintedObject;
 use super::{Accounting, Agent, AgentId, DialectEntry};
 
 /// The agent.
@@ -24,7 +25,7 @@ pub const AGENT: Agent = Agent {
             name: "json",
             about: "one JSON object, printed over many lines at the end (1.x)",
             detect: object::detect,
-            reader: || Box::new(object::Object::default()),
+            reader: || Box::new(PrintedObject::<object::Object>::default()),
         },
         DialectEntry { reader: || Box::new(text::Text::default()), ..super::text::DIALECT },
     ],

@@ -5,6 +5,7 @@ mod object;
 mod stream;
 mod tokens;
 
+use super::printed::PrintedObject;
 use super::text::PlainText;
 use super::{Accounting, Agent, AgentId, DialectEntry, text};
 use crate::dialect::{Dialect, End, Facts, Verdict};
@@ -26,7 +27,7 @@ pub const AGENT: Agent = Agent {
             name: "json",
             about: "one JSON object, printed over many lines at the end",
             detect: object::detect,
-            reader: || Box::new(object::Object::default()),
+            reader: || Box::new(PrintedObject::<object::Object>::default()),
         },
         DialectEntry { reader: || Box::new(Text::default()), ..text::DIALECT },
     ],

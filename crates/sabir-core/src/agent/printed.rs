@@ -1,5 +1,10 @@
 //! One JSON object printed over many lines: how CLIs print their only result when they indent it.
 
+use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::event::EventKind;
+use crate::json;
+use crate::line::Line;
+
 /// Gathers the lines of such an object.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
@@ -47,6 +52,40 @@ impl Printed {
     /// What is left of an object that never became whole.
     pub(super) fn rest(&mut self) -> Option<String> {
         Some(std::mem::take(&mut self.text)).filter(|text| !text.is_empty())
+    }
+}
+
+/// Reads such objects, once they are whole.
+pub(super) trait ReadObject: Send {
+    /// Reads one object.
+    fn object(&mut self, text: &str, facts: &mut Facts<'_>);
+    /// See [`Dialect::end`].
+    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict;
+}
+
+/// A dialect that is one printed object, and lines for people around it.
+#[derive(Debug, Default)]
+pub(super) struct PrintedObject<R> {
+    printed: Printed,
+    reader: R,
+}
+
+impl<R: ReadObject> Dialect for PrintedObject<R> {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        match self.printed.line(&line.text) {
+            Piece::Part => {}
+            Piece::Whole(text) => self.reader.object(&text, facts),
+            Piece::Outside if line.text.trim().is_empty() => {}
+            Piece::Outside => facts.push(EventKind::Activity { message: line.text.clone() }),
+            Piece::TooLong => facts.unrecognized(None, line),
+        }
+    }
+
+    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
+        if let Some(text) = self.printed.rest() {
+            facts.push(json::broken_off(&text));
+        }
+        self.reader.end(end, facts)
     }
 }
 

@@ -7,11 +7,10 @@ use serde::Deserialize;
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
 use crate::agent::Match;
-use crate::agent::printed::{Piece, Printed};
-use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::agent::printed::ReadObject;
+use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, Outcome};
 use crate::json::{self, Str};
-use crate::line::Line;
 
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -28,30 +27,10 @@ struct Wire<'a> {
 /// Reads the object.
 #[derive(Default)]
 pub(super) struct Object {
-    printed: Printed,
     ended: Option<Verdict>,
 }
 
-impl Dialect for Object {
-    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        match self.printed.line(&line.text) {
-            Piece::Part => {}
-            Piece::Whole(text) => self.object(&text, facts),
-            Piece::Outside if line.text.trim().is_empty() => {}
-            Piece::Outside => facts.push(EventKind::Activity { message: line.text.clone() }),
-            Piece::TooLong => facts.unrecognized(None, line),
-        }
-    }
-
-    fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        if let Some(text) = self.printed.rest() {
-            facts.push(json::broken_off(&text));
-        }
-        self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
-    }
-}
-
-impl Object {
+impl ReadObject for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
         let Some(wire) = wire else {
@@ -95,6 +74,10 @@ impl Object {
             facts.push_fact(fact.into_owned());
         }
         self.ended = Some(verdict);
+    }
+
+    fn end(&mut self, _: &End, _: &mut Facts<'static>) -> Verdict {
+        self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
     }
 }
 

@@ -11,11 +11,10 @@ use serde::Deserialize;
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
 use crate::agent::Match;
-use crate::agent::printed::{Piece, Printed};
-use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::agent::printed::ReadObject;
+use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, Outcome};
 use crate::json::{self, Str};
-use crate::line::Line;
 
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -66,31 +65,10 @@ struct Calls {
 /// Reads the object.
 #[derive(Default)]
 pub(super) struct Object {
-    printed: Printed,
     ended: Option<Verdict>,
 }
 
-impl Dialect for Object {
-    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        match self.printed.line(&line.text) {
-            Piece::Part => {}
-            Piece::Whole(text) => self.object(&text, facts),
-            Piece::Outside if line.text.trim().is_empty() => {}
-            Piece::Outside => facts.push(EventKind::Activity { message: line.text.clone() }),
-            Piece::TooLong => facts.unrecognized(None, line),
-        }
-    }
-
-    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
-        if let Some(text) = self.printed.rest() {
-            facts.push(json::broken_off(&text));
-        }
-        let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
-        ending::with_exit_code(verdict, end)
-    }
-}
-
-impl Object {
+impl ReadObject for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let own = |text: &Str<'_>| -> Cow<'static, str> { Cow::Owned(text.0.clone().into_owned()) };
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
@@ -133,6 +111,11 @@ impl Object {
             }
         }
         self.ended = Some(verdict);
+    }
+
+    fn end(&mut self, end: &End, _: &mut Facts<'static>) -> Verdict {
+        let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
+        ending::with_exit_code(verdict, end)
     }
 }
 

@@ -114,8 +114,9 @@ pub(super) fn detail(kind: ToolKind, title: Option<&str>, input: Option<&str>) -
     let arguments = input.and_then(Arguments::read);
     let find = |names: &[&str]| arguments.as_ref().and_then(|arguments| arguments.text(names));
     let own = match kind {
-        ToolKind::Execute => input.and_then(|input| command(kind, input)),
-        ToolKind::Read | ToolKind::Edit | ToolKind::Delete | ToolKind::Move => find(PATH),
+        ToolKind::Execute => input.and_then(|input| command(kind, input)).map(|command| script(&command).to_owned()),
+        ToolKind::Edit => find(PATH).or_else(|| arguments.as_ref().and_then(Arguments::changed_files)),
+        ToolKind::Read | ToolKind::Delete | ToolKind::Move => find(PATH),
         ToolKind::Search => find(PATTERN).or_else(|| find(PATH)),
         ToolKind::Fetch => find(ADDRESS),
         ToolKind::Delegate => find(TASK),
@@ -158,6 +159,18 @@ impl<'a> Arguments<'a> {
         texts.map(|text| text.to_string()).find(|text| !text.trim().is_empty())
     }
 
+    /// The files of a tool that changes several at once.
+    fn changed_files(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Changed<'a> {
+            #[serde(borrow)]
+            path: Str<'a>,
+        }
+        let changes: Vec<Changed<'_>> = json::parse(self.get("changes")?.get())?;
+        let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
+        (!paths.is_empty()).then(|| paths.join(", "))
+    }
+
     fn command(&self) -> Option<String> {
         COMMAND.iter().find_map(|name| {
             let raw = self.get(name)?.get();
@@ -167,10 +180,23 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// What a command line that only starts a shell with a quoted script runs in it.
+fn script(command: &str) -> &str {
+    let inside = command.split_once(" -lc '").or_else(|| command.split_once(" -c '"));
+    match inside.and_then(|(shell, rest)| Some((shell, rest.strip_suffix('\'')?))) {
+        Some((shell, script)) if is_shell(shell) && !script.contains('\'') => script,
+        _ => command,
+    }
+}
+
+fn is_shell(program: &str) -> bool {
+    matches!(program.rsplit('/').next(), Some("bash" | "sh" | "zsh" | "dash"))
+}
+
 /// A list of words as one would type it. `bash -c SCRIPT` is the script: the rest is how the agent starts it.
 fn joined(words: &[Str<'_>]) -> String {
     if let [shell, flag, script] = words
-        && matches!(shell.rsplit('/').next(), Some("bash" | "sh" | "zsh" | "dash"))
+        && is_shell(shell)
         && matches!(&**flag, "-c" | "-lc")
     {
         return script.to_string();
@@ -206,6 +232,9 @@ mod tests {
             (ToolKind::Execute, r#"{"description":"List","command":"ls -l"}"#, Some("ls -l")),
             (ToolKind::Execute, r#"{"command":["bash","-lc","ls | wc"]}"#, Some("ls | wc")),
             (ToolKind::Execute, r#"{"command":["rg","a b"]}"#, Some("rg 'a b'")),
+            (ToolKind::Execute, r#"{"command":"/bin/bash -lc 'ls | wc'"}"#, Some("ls | wc")),
+            (ToolKind::Execute, r#"{"command":"bash -c 'a' 'b'"}"#, Some("bash -c 'a' 'b'")),
+            (ToolKind::Edit, r#"{"changes":[{"path":"a","kind":"add"},{"path":"b","kind":"add"}]}"#, Some("a, b")),
             (ToolKind::Edit, r#"{"content":"x","file_path":"/p/a.rs","path":"b"}"#, Some("/p/a.rs")),
             (ToolKind::Search, r#"{"path":"src","pattern":"fn main"}"#, Some("fn main")),
             (ToolKind::Mcp, r#"{"answer":42}"#, Some(r#"{"answer":42}"#)),

@@ -1,0 +1,43 @@
+//! The command as users meet it: what goes in, what comes out, and how it ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod parse;
+mod talk;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The command, with nothing of the machine that could change what it prints.
+fn sabir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
+    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+}
+
+/// Runs the command with a standard input of its own.
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = sabir();
+    let mut child =
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    // The command may end before it has read all of it, which is its right.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("the input was written");
+    output
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+/// The input of a fixture of the core.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sabir-core/fixtures").join(name).join("input")
+}

@@ -67,14 +67,15 @@ fn list(folder: &Path, found: &mut Vec<PathBuf>, folders: &mut Vec<PathBuf>) -> 
 }
 
 fn with_tables(text: &str) -> Result<String> {
-    const START: &str = "<!-- table: ";
-    const END: &str = "<!-- end -->";
+    // At the start of a line only, so that a document can tell how it is done.
+    const START: &str = "\n<!-- table: ";
+    const END: &str = "\n<!-- end -->";
     let mut new = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(START) {
         let (name, after) = after.split_once(" -->").context("a table's comment is not closed")?;
-        let (_, after) = after.split_once(END).with_context(|| format!("the table `{name}` has no `{END}`"))?;
-        let _ = write!(new, "{before}{START}{name} -->\n\n{}\n{END}", table(name)?);
+        let (_, after) = after.split_once(END).with_context(|| format!("the table `{name}` has no `{}`", END.trim()))?;
+        let _ = write!(new, "{before}{START}{name} -->\n\n{}{END}", table(name)?);
         rest = after;
     }
     Ok(new + rest)

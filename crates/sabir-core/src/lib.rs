@@ -1,6 +1,6 @@
 //! One event vocabulary for every coding-agent CLI.
 //!
-//! Bytes become [lines](line), a [dialect](dialect::Dialect) of an [agent] turns lines into facts, and the
+//! Bytes become [lines](mod@line), a [dialect](dialect::Dialect) of an [agent] turns lines into facts, and the
 //! [decoder](decode::Decoder) numbers them and keeps the laws of the stream. What comes out are
 //! [events](event::Event); [folds](fold) make one value of many events, and [views](view) say them in other people's
 //! words. Nothing here reads a file, a clock or the environment: the same lines always give the same events.

@@ -2,10 +2,10 @@
 //!
 //! | version | `--json` | `--experimental-json` | standard output without either |
 //! |---|---|---|---|
-//! | to 0.41 | [legacy] | | [transcript] with times |
-//! | 0.42 | [legacy] | [thread], with other names and no turns | [transcript] with times |
-//! | 0.44 | [thread] | [thread] | [transcript] without times |
-//! | from 0.47 | [thread] | [thread] | the answer alone; the transcript goes to standard error |
+//! | to 0.41 | legacy | | transcript with times |
+//! | 0.42 | legacy | thread, with other names and no turns | transcript with times |
+//! | 0.44 | thread | thread | transcript without times |
+//! | from 0.47 | thread | thread | the answer alone; the transcript goes to standard error |
 
 mod answer;
 mod counter;

@@ -19,7 +19,9 @@ pub(crate) struct Arguments {
 enum Kind {
     /// Reads and splits lines
     Lines,
-    /// Also parses each into the struct that the dialect reads
+    /// Also parses each into the struct that the dialect reads, which leaves texts as the JSON strings they are
+    Wire,
+    /// Also parses each into an ordinary struct with the same fields, whose texts are borrowed where they can be
     Typed,
     /// Also parses each into a `serde_json::Value` and writes that
     Value,
@@ -32,9 +34,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut each = |line: RawLine<'_>| -> Result<()> {
         match arguments.kind {
             Kind::Lines => drop(black_box(line)),
-            Kind::Typed => {
+            Kind::Wire => {
                 let text = line.text();
                 let message: WireMessage<'_> = serde_json::from_str(&text).context("a line of our own parses")?;
+                drop(black_box(message));
+            }
+            Kind::Typed => {
+                let text = line.text();
+                let message: ordinary::Message<'_> = serde_json::from_str(&text).context("a line of our own parses")?;
                 drop(black_box(message));
             }
             Kind::Value => {
@@ -56,4 +63,102 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     lines.finish().map_or(Ok(()), each)
+}
+
+/// What one would declare to read such a stream with serde: the fields that a reader needs, texts as strings.
+#[allow(dead_code, reason = "parsing is measured, not what is parsed")]
+mod ordinary {
+    use sabir_core::json::{Str, StringOr};
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    #[derive(Deserialize)]
+    pub(super) struct Message<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow)]
+        subtype: Option<Str<'a>>,
+        #[serde(borrow)]
+        message: Option<ApiMessage<'a>>,
+        #[serde(borrow)]
+        event: Option<StreamEvent<'a>>,
+        #[serde(borrow)]
+        api_message_id: Option<Str<'a>>,
+        #[serde(borrow)]
+        parent_tool_use_id: Option<Str<'a>>,
+        #[serde(borrow)]
+        timestamp: Option<Str<'a>>,
+        #[serde(borrow)]
+        tool_use_result: Option<&'a RawValue>,
+    }
+
+    #[derive(Deserialize)]
+    struct ApiMessage<'a> {
+        #[serde(borrow)]
+        id: Option<Str<'a>>,
+        #[serde(borrow)]
+        model: Option<Str<'a>>,
+        #[serde(borrow)]
+        content: Option<StringOr<'a, Vec<Block<'a>>>>,
+        usage: Option<Usage>,
+    }
+
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow)]
+        text: Option<Str<'a>>,
+        #[serde(borrow)]
+        thinking: Option<Str<'a>>,
+        #[serde(borrow)]
+        id: Option<Str<'a>>,
+        #[serde(borrow)]
+        name: Option<Str<'a>>,
+        #[serde(borrow)]
+        input: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool_use_id: Option<Str<'a>>,
+        #[serde(borrow)]
+        content: Option<StringOr<'a, Vec<Part<'a>>>>,
+        is_error: Option<bool>,
+    }
+
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        text: Option<Str<'a>>,
+    }
+
+    #[derive(Deserialize)]
+    struct Usage {
+        input_tokens: Option<u64>,
+        output_tokens: Option<u64>,
+        cache_read_input_tokens: Option<u64>,
+        cache_creation_input_tokens: Option<u64>,
+    }
+
+    #[derive(Deserialize)]
+    struct StreamEvent<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        index: Option<u32>,
+        #[serde(borrow)]
+        delta: Option<Delta<'a>>,
+        #[serde(borrow)]
+        content_block: Option<Block<'a>>,
+        #[serde(borrow)]
+        message: Option<ApiMessage<'a>>,
+        usage: Option<Usage>,
+    }
+
+    #[derive(Deserialize)]
+    struct Delta<'a> {
+        #[serde(borrow)]
+        text: Option<Str<'a>>,
+        #[serde(borrow)]
+        thinking: Option<Str<'a>>,
+        #[serde(borrow)]
+        stop_reason: Option<Str<'a>>,
+    }
 }

@@ -74,11 +74,12 @@ struct Demand {
 
 const EVENTS: &str = "sabir parse --to events";
 const TYPED: &str = "lines + typed parse";
+const WIRE: &str = "lines + parse, texts left as JSON";
 const LINES: &str = "lines";
 const VALUE: &str = "serde_json::Value in and out";
 const JQ: &str = "jq -c .";
 /// The order of the table.
-const ORDER: [&str; 5] = [LINES, TYPED, EVENTS, VALUE, JQ];
+const ORDER: [&str; 6] = [LINES, WIRE, TYPED, EVENTS, VALUE, JQ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let talk = |text: &str| eprintln!("{text}");
@@ -161,6 +162,7 @@ impl Programs {
         };
         let mut commands = vec![
             (LINES, of_loop("lines"), file),
+            (WIRE, of_loop("wire"), file),
             (TYPED, of_loop("typed"), file),
             (EVENTS, self.events(file), file),
             (VALUE, of_loop("value"), file),
@@ -216,11 +218,11 @@ fn demands(streams: &[StreamReport], latency: Option<&LatencyReport>) -> Vec<Dem
 fn print(report: &Report, arguments: &Arguments) {
     for StreamReport { stream, work, small } in &report.streams {
         println!("\n{stream}, {} MB", report.megabytes);
-        println!("  {:<30} {:>10} {:>9} {:>9} {:>9} {:>10}", "", "MB/CPU s", "CPU s", "wall s", "peak MB", "of typed");
+        println!("  {:<34} {:>10} {:>9} {:>9} {:>9} {:>10}", "", "MB/CPU s", "CPU s", "wall s", "peak MB", "of typed");
         let typed = work.get(TYPED).map_or(f64::NAN, |typed| typed.speed);
         for (name, Work { speed, usage }) in ORDER.iter().filter_map(|name| Some((name, work.get(name)?))) {
             println!(
-                "  {name:<30} {speed:>10.1} {:>9.2} {:>9.2} {:>9.1} {:>9.0}%",
+                "  {name:<34} {speed:>10.1} {:>9.2} {:>9.2} {:>9.1} {:>9.0}%",
                 usage.cpu_seconds,
                 usage.wall_seconds,
                 usage.peak_bytes as f64 / 1e6,

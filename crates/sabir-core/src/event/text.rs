@@ -61,10 +61,7 @@ impl<'a> Text<'a> {
     /// Appends the JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match &self.0 {
-            // The first bytes of the characters that end a line for some readers: see `write::string`.
-            Form::Json { json, .. } if memchr::memchr2(0xc2, 0xe2, json.as_bytes()).is_none() => {
-                out.extend_from_slice(json.as_bytes());
-            }
+            Form::Json { json, .. } if !write::ends_a_line_for_some(json) => out.extend_from_slice(json.as_bytes()),
             _ => write::string(self, out),
         }
     }

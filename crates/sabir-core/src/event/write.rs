@@ -229,6 +229,12 @@ fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
     (at..bytes.len()).find(|&index| is_special(&bytes[index..]))
 }
 
+/// Whether a JSON text holds one of the characters beyond ASCII that [`string`] escapes.
+pub(super) fn ends_a_line_for_some(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|index| is_special(&bytes[index..]))
+}
+
 fn is_special(bytes: &[u8]) -> bool {
     matches!(bytes, [0..0x20 | b'"' | b'\\', ..] | [0xc2, 0x85, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..])
 }

@@ -171,8 +171,8 @@ impl StreamJson {
             self.lane(message.id.as_deref().unwrap_or_default(), facts).note(message);
             return;
         }
-        let lane = match message_id {
-            Some(id) => self.lane(&id, facts),
+        let lane = match &message_id {
+            Some(id) => self.lane(id, facts),
             None => self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default(),
         };
         match &*event.r#type {
@@ -196,7 +196,7 @@ impl StreamJson {
                 let Some(delta) = event.delta else { return };
                 let text = delta.text.and_then(Text::from_json);
                 let thinking = delta.thinking.and_then(Text::from_json);
-                let message_id = lane.id();
+                let message_id = message_id.map(Cow::from).or_else(|| lane.id());
                 for said in text.iter().chain(&thinking) {
                     match lane.streamed.last_mut() {
                         Some(streamed) => streamed.push_str(said),

@@ -191,7 +191,7 @@ impl LineBuffer {
                 self.start = line_end + 1;
                 self.scanned = self.start;
                 self.number += 1;
-                let (bytes, cut) = capped(without_cr(&self.buffer[range]), self.cap);
+                let (bytes, cut) = capped(&self.buffer[range], self.cap);
                 Some(RawLine { number: self.number, bytes, terminated: true, cut })
             }
             None => {
@@ -227,8 +227,9 @@ fn without_cr(bytes: &[u8]) -> &[u8] {
     bytes.strip_suffix(b"\r").unwrap_or(bytes)
 }
 
+/// The line's bytes and how many were cut. The CR of a line that is cut is among those.
 fn capped(bytes: &[u8], cap: usize) -> (&[u8], u64) {
-    if bytes.len() > cap { (&bytes[..cap], (bytes.len() - cap) as u64) } else { (bytes, 0) }
+    if bytes.len() > cap { (&bytes[..cap], (bytes.len() - cap) as u64) } else { (without_cr(bytes), 0) }
 }
 
 /// All lines of a stream that is in memory.
@@ -296,9 +297,10 @@ mod tests {
     #[test]
     fn a_line_beyond_the_cap_is_cut_and_the_next_one_is_whole() {
         for chunk in 1..12 {
-            let bytes = b"0123456789\nnext\n01234567";
+            let bytes = b"0123456789\nnext\n012345\r\n01234567";
             let chunks: Vec<&[u8]> = bytes.chunks(chunk).collect();
-            let want = [("0123", true, 6), ("next", true, 0), ("0123", false, 4)].map(|(t, e, c)| (t.to_owned(), e, c));
+            let want = [("0123", true, 6), ("next", true, 0), ("0123", true, 3), ("0123", false, 4)]
+                .map(|(text, terminated, cut)| (text.to_owned(), terminated, cut));
             assert_eq!(lines(4, &chunks), want, "chunks of {chunk}");
         }
     }

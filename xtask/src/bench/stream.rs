@@ -30,7 +30,7 @@ impl Shape {
 /// The file with at least that many bytes of a stream, written unless it is there.
 pub(super) fn file(folder: &Path, shape: Shape, megabytes: u64) -> Result<PathBuf> {
     // The version is part of the name: a change of what is written below must not measure an old file.
-    let path = folder.join(format!("{}-2-{megabytes}.jsonl", shape.name()));
+    let path = folder.join(format!("{}-3-{megabytes}.jsonl", shape.name()));
     if path.exists() {
         return Ok(path);
     }
@@ -253,8 +253,11 @@ impl Writer {
     }
 
     fn stream_event(&mut self, event: &str) {
-        let _ = write!(self.text, r#"{{"type":"stream_event","event":{event}"#);
-        self.tail();
+        let (uuid, turn) = (self.uuid(), self.turn);
+        let _ = writeln!(
+            self.text,
+            r#"{{"type":"stream_event","event":{event},"session_id":"{SESSION}","parent_tool_use_id":null,"uuid":"{uuid}","api_message_id":"msg_{turn}"}}"#
+        );
     }
 }
 

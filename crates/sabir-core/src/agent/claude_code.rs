@@ -8,6 +8,7 @@
 //! | text | `--output-format text` |
 
 mod array;
+mod fast;
 mod lane;
 mod result;
 mod stream;

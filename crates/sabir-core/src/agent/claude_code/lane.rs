@@ -45,6 +45,14 @@ impl Lane {
         }
     }
 
+    /// Takes note of what a delta said.
+    pub(super) fn hear(&mut self, said: &str) {
+        match self.streamed.last_mut() {
+            Some(streamed) => streamed.push_str(said),
+            None => self.streamed.push(said.to_owned()),
+        }
+    }
+
     /// What of a whole block the deltas have not said.
     pub(super) fn unsaid<'a>(&mut self, text: Text<'a>) -> Option<Text<'a>> {
         if self.streamed.is_empty() {

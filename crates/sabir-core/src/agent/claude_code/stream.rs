@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::fast::{self, PlainDelta};
 use super::lane::Lane;
 use super::result::Results;
 use super::tools::{permission_asked, tool_end, tool_start, user};
@@ -34,6 +35,14 @@ const LANES: usize = 256;
 
 impl JsonDialect for StreamJson {
     type Wire<'a> = Message<'a>;
+
+    fn fast<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) -> bool {
+        let Some(PlainDelta { text, message_id }) = fast::plain_delta(text) else { return false };
+        let lane = self.lane(message_id, facts);
+        lane.hear(text);
+        facts.push(EventKind::Text { delta: text.into(), message_id: Some(message_id.into()) });
+        true
+    }
 
     fn message<'a>(&mut self, wire: Message<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         facts.at = wire.timestamp.as_deref().and_then(Timestamp::parse);
@@ -197,12 +206,7 @@ impl StreamJson {
                 let text = delta.text.and_then(Text::from_json);
                 let thinking = delta.thinking.and_then(Text::from_json);
                 let message_id = message_id.map(Cow::from).or_else(|| lane.id());
-                for said in text.iter().chain(&thinking) {
-                    match lane.streamed.last_mut() {
-                        Some(streamed) => streamed.push_str(said),
-                        None => lane.streamed.push(said.to_string()),
-                    }
-                }
+                text.iter().chain(&thinking).for_each(|said| lane.hear(said));
                 // Pieces of arguments and signatures come again whole.
                 match (text, thinking) {
                     (Some(delta), _) => facts.push(EventKind::Text { delta, message_id }),

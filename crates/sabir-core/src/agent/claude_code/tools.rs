@@ -70,7 +70,7 @@ pub(super) fn tool_end<'a>(
         (false, _) => ToolStatus::Ok,
     };
     if status == ToolStatus::Ok
-        && let Some(file) = structured.and_then(|structured| json::parse::<FileResult<'a>>(structured.get()))
+        && let Some(file) = structured.and_then(file_result)
     {
         file_change(file, &id, facts);
     }
@@ -92,6 +92,12 @@ fn content_text(content: &RawValue) -> Text<'_> {
         Part { url, .. } => url.map(|url| url.to_string()),
     });
     Text::from(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// What a tool says of a file. Most results are of other tools and large; looking for the key is faster than parsing.
+fn file_result(structured: &RawValue) -> Option<FileResult<'_>> {
+    memchr::memmem::find(structured.get().as_bytes(), b"\"filePath\"")?;
+    json::parse(structured.get())
 }
 
 /// A failed command's result starts with its exit code.

@@ -27,6 +27,9 @@ const RECORDINGS: [(&str, &str); 3] = [
     ("pi", include_str!("../../demo/pi.tsv")),
 ];
 
+/// When the recordings start, in milliseconds since 1970: their own times are of that day.
+const RECORDED_AT: i64 = 1_794_736_800_000;
+
 /// A speed that can be played.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -73,7 +76,7 @@ fn play(agent: &str, recording: &str, speed: f64, out: &mut Out) -> Result<(), F
             std::thread::sleep(wait.saturating_sub(started.elapsed()));
         }
         let mut events = Vec::new();
-        let at = Timestamp::from_millis(i64::try_from(due.as_millis()).unwrap_or(0));
+        let at = i64::try_from(due.as_millis()).ok().and_then(|millis| Timestamp::from_millis(RECORDED_AT + millis));
         decoder.line(&Line { at, ..Line::of(index as u64 + 1, text) }, &mut events);
         events.iter().for_each(|event| human.event(event, out.buffer()));
         out.write()?;

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use crate::agent::{self, AgentId};
 use crate::dialect::{Dialect, End, Fact, Facts};
-use crate::event::{Event, EventKind, RunId, ToolStatus};
+use crate::event::{Event, EventKind, RunId, Text, ToolStatus};
 use crate::line::{Line, Source};
 use crate::time::Timestamp;
 
@@ -247,7 +247,7 @@ impl Decoder {
 
     fn tool_update<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
         if let EventKind::ToolUpdate { tool_call_id, input, output_delta } = &mut fact.kind {
-            if output_delta.as_deref().is_some_and(str::is_empty) {
+            if output_delta.as_ref().is_some_and(Text::is_empty) {
                 *output_delta = None;
             }
             let news = input.as_deref().is_some_and(|input| self.tools.input(tool_call_id, input));

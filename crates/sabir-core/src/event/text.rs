@@ -45,6 +45,15 @@ impl<'a> Text<'a> {
         Some(Self(Form::Json { json, plain: OnceLock::new() }))
     }
 
+    /// Whether it says nothing. Unlike `str::is_empty` through the dereference, this never unescapes.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Form::Plain(text) => text.is_empty(),
+            // It holds an escape at least.
+            Form::Json { .. } => false,
+        }
+    }
+
     /// The text with nothing borrowed.
     pub fn into_owned(self) -> Text<'static> {
         Text::from(self.into_string())
@@ -194,6 +203,7 @@ mod tests {
             text.write(&mut from_raw);
             Text::from(plain.as_str()).write(&mut from_plain);
             assert_eq!(String::from_utf8(from_raw), String::from_utf8(from_plain), "{json}");
+            assert_eq!(text.is_empty(), plain.is_empty());
             assert_eq!(text, plain.as_str());
             assert_eq!(text.into_string(), plain);
         }

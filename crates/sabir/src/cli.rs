@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 Examples:
-  sabir demo                                           watch three recorded runs
+  sabir demo                                           watch three small runs
   claude -p \"…\" --output-format stream-json --verbose | sabir parse -
   sabir parse run.jsonl --to result                    usage, cost, tools, files, answer
   sabir parse run.jsonl --to human                     read it in the terminal
@@ -100,9 +100,9 @@ pub(crate) struct AgentsArguments {
     pub(crate) json: bool,
 }
 
-/// Play three recorded runs of different agents to the terminal.
+/// Play three small runs of different agents to the terminal.
 ///
-/// Needs no agent, no key and no network: the recordings are in the program.
+/// Needs no agent, no key and no network: the runs are in the program, written in the formats that the agents print.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// How many times faster than it happened; 0 is as fast as possible.

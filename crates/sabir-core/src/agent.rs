@@ -17,6 +17,7 @@ pub mod text;
 use std::fmt;
 
 use crate::dialect::Dialect;
+use crate::launch::Launch;
 
 /// Names an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub struct Agent {
     pub dialects: &'static [DialectEntry],
     /// How it counts tokens itself.
     pub accounting: Accounting,
+    /// How it is found and started.
+    pub launch: Launch,
 }
 
 /// One format, and how to tell it from others.

@@ -112,6 +112,16 @@ impl Decoder {
         }
     }
 
+    /// Whether the agent has said that the run is over.
+    pub fn over(&self) -> bool {
+        matches!(&self.reader, Reader::Reading(dialect) if dialect.over())
+    }
+
+    /// How many tool calls began so far, and which of them is the oldest that is still open (1 for the first).
+    pub fn tool_calls(&self) -> (u64, Option<u64>) {
+        (self.tools.begun(), self.tools.oldest())
+    }
+
     /// Ends the run and appends its last events.
     pub fn end(&mut self, end: &End, events: &mut Vec<Event<'static>>) {
         if let Reader::Choosing(chooser) = &mut self.reader {

@@ -19,6 +19,11 @@ pub trait Dialect: Send {
     /// Reads one line of standard output. A line may hold any number of facts.
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>);
 
+    /// Whether the agent has said that its run is over. Lines may still follow: a runner waits for them only for a while.
+    fn over(&self) -> bool {
+        false
+    }
+
     /// The stream is over: says what was held back, and how the stream itself says that the run ended.
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict;
 }

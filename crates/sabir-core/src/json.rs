@@ -34,6 +34,11 @@ pub trait JsonDialect: Send {
         unrecognized(line, facts);
     }
 
+    /// See [`Dialect::over`].
+    fn over(&self) -> bool {
+        false
+    }
+
     /// See [`Dialect::end`].
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict;
 }
@@ -59,6 +64,10 @@ impl<D: JsonDialect> Dialect for D {
                 _ => self.other(line, facts),
             }
         }
+    }
+
+    fn over(&self) -> bool {
+        JsonDialect::over(self)
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -27,6 +27,7 @@ pub mod diff;
 pub mod event;
 pub mod fold;
 pub mod json;
+pub mod launch;
 pub mod laws;
 pub mod line;
 pub mod price;

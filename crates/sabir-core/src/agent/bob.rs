@@ -1,5 +1,6 @@
 //! Bob: the stream of 1.x (a fork of Gemini CLI's) and of 2.x, the `json` result of both, and plain text.
 
+mod command;
 mod narration;
 mod object;
 mod stream;
@@ -30,6 +31,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry { reader: || Box::new(text::Text::default()), ..super::text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 /// The tool whose argument is the answer.

@@ -8,6 +8,7 @@
 //! | text | `--output-format text` |
 
 mod array;
+mod command;
 mod fast;
 mod lane;
 mod result;
@@ -45,6 +46,7 @@ pub const AGENT: Agent = Agent {
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 /// Cousins of Claude Code print the same types; only these fields are its own.

@@ -8,6 +8,7 @@
 //! | from 0.47 | thread | thread | the answer alone; the transcript goes to standard error |
 
 mod answer;
+mod command;
 mod counter;
 mod legacy;
 mod report;
@@ -45,4 +46,5 @@ pub const AGENT: Agent = Agent {
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };

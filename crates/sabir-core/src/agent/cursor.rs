@@ -2,6 +2,7 @@
 //! and plain text.
 
 mod call;
+mod command;
 mod stream;
 
 use super::{Accounting, Agent, AgentId, DialectEntry, text};
@@ -21,4 +22,5 @@ pub const AGENT: Agent = Agent {
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };

@@ -1,5 +1,6 @@
 //! Gemini CLI: `--output-format stream-json`, `--output-format json`, and plain text.
 
+mod command;
 mod ending;
 mod object;
 mod stream;
@@ -32,6 +33,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry { reader: || Box::new(Text::default()), ..text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
+    launch: command::LAUNCH,
 };
 
 /// Plain text whose exit code says more than that it failed.

@@ -3,6 +3,7 @@
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
 //! as server-sent events. Both speak of the same parts, which `part` turns into events.
 
+mod command;
 mod ending;
 mod part;
 mod run;
@@ -23,6 +24,7 @@ pub const AGENT: Agent = Agent {
     title: "OpenCode",
     dialects: &[RUN, SERVER, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
+    launch: command::LAUNCH,
 };
 
 const RUN: DialectEntry = DialectEntry {

@@ -3,6 +3,7 @@
 //! `--mode json` and `--mode rpc` print the same events. Up to 0.73 every update repeats the whole message so far; later
 //! versions print only what is new. One dialect reads both, since it never looks at the repeated copies.
 
+mod command;
 mod stream;
 mod tools;
 mod wire;
@@ -20,6 +21,7 @@ pub const AGENT: Agent = Agent {
     title: "Pi",
     dialects: &[STREAM, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 const STREAM: DialectEntry = DialectEntry {

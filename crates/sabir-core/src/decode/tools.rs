@@ -123,6 +123,15 @@ impl Tools {
         Some(tool)
     }
 
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The number of the oldest call that is open.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.open.values().map(|tool| tool.order).min()
+    }
+
     /// All open calls, in the order in which they began.
     pub(super) fn close_all(&mut self) -> Vec<OpenTool> {
         let mut tools: Vec<OpenTool> = std::mem::take(&mut self.open).into_values().collect();

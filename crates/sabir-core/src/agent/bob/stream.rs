@@ -120,6 +120,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> bool {
+        self.ended.is_some()
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         self.end_message(facts);
         let Some(verdict) = self.ended.take() else {

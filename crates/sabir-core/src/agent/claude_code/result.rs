@@ -63,6 +63,11 @@ impl Results {
         });
     }
 
+    /// Whether there was a result.
+    pub(super) fn told(&self) -> bool {
+        self.verdict.is_some()
+    }
+
     pub(super) fn end(&mut self, facts: &mut Facts<'static>) -> Verdict {
         if let Some(text) = self.answer.take() {
             facts.push(EventKind::Final { text: Cow::Owned(text) });

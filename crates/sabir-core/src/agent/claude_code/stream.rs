@@ -28,6 +28,8 @@ pub struct StreamJson {
     results: Results,
     /// The last error that an `assistant` line told, which its `result` repeats.
     last_error: Option<String>,
+    /// Tasks run in the background; each wakes the agent up when it ends, and another result follows.
+    background: bool,
 }
 
 /// How many agents may be speaking at once.
@@ -93,6 +95,10 @@ impl JsonDialect for StreamJson {
             | "streamlined_text" => {}
             _ => json::unrecognized(line, facts),
         }
+    }
+
+    fn over(&self) -> bool {
+        self.results.told() && !self.background
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
@@ -277,11 +283,11 @@ impl StreamJson {
                 facts.push(EventKind::Activity { message: Cow::Owned(format!("background task {status}: {summary}")) });
             }
             "compact_boundary" => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            "background_tasks_changed" => self.background = system.tasks.is_some_and(|tasks| !tasks.is_empty()),
             // States of the user interface and estimates that later figures replace.
             "status"
             | "thinking_tokens"
             | "task_updated"
-            | "background_tasks_changed"
             | "hook_started"
             | "hook_progress"
             | "hook_response"

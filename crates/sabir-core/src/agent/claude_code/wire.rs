@@ -154,6 +154,9 @@ pub(super) struct System<'a> {
     pub(super) permission_mode: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) tools: Option<Vec<Str<'a>>>,
+    /// What goes on in the background.
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) tasks: Option<Vec<serde::de::IgnoredAny>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) attempt: Option<u32>,
     #[serde(default, deserialize_with = "json::lenient")]

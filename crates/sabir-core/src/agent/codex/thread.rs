@@ -167,6 +167,10 @@ impl JsonDialect for Thread {
         }
     }
 
+    fn over(&self) -> bool {
+        matches!(self.turn, Turn::Completed) || self.trouble.verdict().is_some()
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         let verdict = match (self.turn, self.trouble.verdict()) {
             (_, Some(failed)) => failed,

@@ -155,6 +155,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> bool {
+        self.ended.is_some()
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         let Some(verdict) = self.ended.take() else {
             let cause = self.complaint.as_deref().and_then(class);

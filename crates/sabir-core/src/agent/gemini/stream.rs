@@ -89,6 +89,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> bool {
+        self.ended.is_some()
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {

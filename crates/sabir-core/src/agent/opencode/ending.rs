@@ -47,6 +47,11 @@ impl Ending {
         facts.push(error(failure, cause, true));
     }
 
+    /// Whether the model is not asked again after the last step.
+    pub(super) fn is_final(&self) -> bool {
+        self.failure.is_some() || self.reason.as_deref().is_some_and(|reason| !matches!(reason, "tool-calls" | "unknown"))
+    }
+
     /// How the session ended, if it `ended` at all, and its answer.
     pub(super) fn verdict(&mut self, ended: bool, facts: &mut Facts<'static>) -> Verdict {
         let reason = self.reason.as_deref();

@@ -89,6 +89,10 @@ impl JsonDialect for Run {
         }
     }
 
+    fn over(&self) -> bool {
+        self.ending.is_final()
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         self.ending.verdict(true, facts)
     }

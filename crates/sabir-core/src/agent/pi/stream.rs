@@ -133,6 +133,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> bool {
+        self.settled
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         self.tell_error(self.settled, facts);
         let Some(last) = &self.last else { return Verdict::of(Outcome::Incomplete) };

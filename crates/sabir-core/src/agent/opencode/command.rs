@@ -1,0 +1,46 @@
+//! How OpenCode is started.
+
+use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+
+pub(super) const LAUNCH: Launch = Launch {
+    program: Program::Named(&["opencode"]),
+    can: Capabilities {
+        model: true,
+        resume: true,
+        r#continue: true,
+        permissions: &Permission::ALL,
+        max_turns: false,
+        max_cost: false,
+    },
+    command,
+    version_matters: false,
+    stop: StopSignal::Interrupt,
+    environment: &["OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "AWS_*"],
+    keys: &["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
+    logins: &[".local/share/opencode/auth.json"],
+    install: "npm install -g opencode-ai",
+    recorded: &["1.18.33"],
+};
+
+/// Settings for the run that win over the user's own: nothing but looking.
+const READ_ONLY: &str =
+    r#"{"permission":{"*":"deny","read":"allow","grep":"allow","glob":"allow","list":"allow","webfetch":"allow"}}"#;
+/// The same, and files may change.
+const EDIT: &str = r#"{"permission":{"*":"deny","read":"allow","grep":"allow","glob":"allow","list":"allow","webfetch":"allow","edit":"allow"}}"#;
+
+fn command(request: &Request<'_>) -> CommandLine {
+    // A prompt among its arguments reaches the model in quotation marks; from standard input it comes as it is.
+    let line = CommandLine::new(["run", "--format", "json", "--thinking"]).option("--model", request.model);
+    let line = match request.session {
+        Session::New => line,
+        Session::Resume(id) => line.arguments(["--session", id]),
+        Session::Latest => line.argument("--continue"),
+    };
+    let line = match request.permission {
+        None => line,
+        Some(Permission::ReadOnly) => line.variable("OPENCODE_CONFIG_CONTENT", READ_ONLY),
+        Some(Permission::Edit) => line.variable("OPENCODE_CONFIG_CONTENT", EDIT),
+        Some(Permission::Full) => line.argument("--auto"),
+    };
+    line.extra(request)
+}

@@ -1,0 +1,40 @@
+//! How Pi is started.
+
+use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+
+pub(super) const LAUNCH: Launch = Launch {
+    program: Program::Named(&["pi"]),
+    can: Capabilities {
+        model: true,
+        resume: true,
+        r#continue: true,
+        permissions: &Permission::ALL,
+        max_turns: false,
+        max_cost: false,
+    },
+    command,
+    version_matters: false,
+    // Interrupted, it dies at once and leaves its commands running; terminated, it takes them along.
+    stop: StopSignal::Terminate,
+    environment: &["PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "XAI_*"],
+    keys: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
+    logins: &[".pi/agent/auth.json"],
+    install: "npm install -g @earendil-works/pi-coding-agent",
+    recorded: &["0.73.1", "0.87.1"],
+};
+
+fn command(request: &Request<'_>) -> CommandLine {
+    let line = CommandLine::new(["-p", "--mode", "json"]).option("--model", request.model);
+    let line = match request.session {
+        Session::New => line,
+        Session::Resume(id) => line.arguments(["--session", id]),
+        Session::Latest => line.argument("--continue"),
+    };
+    // It never asks; a tool that it does not have is the only one that it can't use.
+    let line = match request.permission {
+        None | Some(Permission::Full) => line,
+        Some(Permission::ReadOnly) => line.arguments(["--tools", "read,grep,find,ls"]),
+        Some(Permission::Edit) => line.arguments(["--tools", "read,grep,find,ls,edit,write"]),
+    };
+    line.extra(request)
+}

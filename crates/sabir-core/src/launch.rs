@@ -1,0 +1,282 @@
+//! How an agent is started: what a user may ask for, what the agent can promise, and the command line that follows.
+//!
+//! Nothing is started here. An agent describes itself as a [`Launch`]; [`Agent::command`] turns a [`Request`] into a
+//! [`CommandLine`], or into a [`Refusal`] when the agent cannot keep what is asked of it: a promise that an agent would
+//! silently ignore is worse than none.
+
+use std::fmt;
+
+use crate::agent::Agent;
+
+/// What the user asks of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    /// What the agent is to do.
+    pub prompt: &'a str,
+    /// The model, in the agent's own name for it.
+    pub model: Option<&'a str>,
+    /// The conversation that the prompt belongs to.
+    pub session: Session<'a>,
+    /// What the agent may do without asking; without it, what its own settings say.
+    pub permission: Option<Permission>,
+    /// How many turns it may take.
+    pub max_turns: Option<u32>,
+    /// How many dollars it may spend.
+    pub max_cost: Option<f64>,
+    /// Arguments for the agent itself, as the user gave them.
+    pub extra: &'a [String],
+    /// The version that is installed, where it was asked for ([`Launch::version_matters`]).
+    pub version: Option<&'a str>,
+    /// The run has the rights of the superuser; some agents refuse to be trusting then.
+    pub superuser: bool,
+}
+
+/// The conversation that a prompt belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Session<'a> {
+    /// A new one.
+    #[default]
+    New,
+    /// The one of that id.
+    Resume(&'a str),
+    /// The last one in the working folder.
+    Latest,
+}
+
+/// What an agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permission {
+    /// Look, and change nothing.
+    ReadOnly,
+    /// Change files of the working folder; commands only as far as they can do no more than that.
+    Edit,
+    /// Everything that the user may do.
+    Full,
+}
+
+impl Permission {
+    /// All levels, the narrowest first.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Edit, Self::Full];
+
+    /// The word that users type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Edit => "edit",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What an agent can promise when it is started. What is not here is refused.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    /// The model can be chosen.
+    pub model: bool,
+    /// A conversation can be taken up by its id.
+    pub resume: bool,
+    /// The last conversation can be taken up.
+    pub r#continue: bool,
+    /// The permission levels that it keeps.
+    pub permissions: &'static [Permission],
+    /// The number of turns can be limited.
+    pub max_turns: bool,
+    /// The cost can be limited.
+    pub max_cost: bool,
+}
+
+/// How an agent is found and started.
+#[derive(Debug, Clone, Copy)]
+pub struct Launch {
+    /// The names that its program may have, the usual one first.
+    pub program: Program,
+    /// What it can promise.
+    pub can: Capabilities,
+    /// Its command line. It is called with requests that [`Launch::can`] allows.
+    pub command: fn(&Request<'_>) -> CommandLine,
+    /// The command line depends on the version, so that has to be asked first.
+    pub version_matters: bool,
+    /// The signal by which it stops in an orderly way.
+    pub stop: StopSignal,
+    /// Environment variables that it gets beside the ordinary ones; a `*` at the end stands for any rest.
+    pub environment: &'static [&'static str],
+    /// Environment variables that hold a key for it: one of them is enough.
+    pub keys: &'static [&'static str],
+    /// Files in the home folder that a login leaves.
+    pub logins: &'static [&'static str],
+    /// How to get it.
+    pub install: &'static str,
+    /// The versions whose output was recorded and is read exactly.
+    pub recorded: &'static [&'static str],
+}
+
+/// What is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// The first of these names that is on the search path.
+    Named(&'static [&'static str]),
+    /// This program itself, with a command of its own.
+    Own,
+    /// The system's shell.
+    Shell,
+}
+
+/// The first signal of an orderly stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// What Ctrl-C sends.
+    Interrupt,
+    /// For agents that leave their children behind, or say nothing, when they are interrupted.
+    Terminate,
+}
+
+/// The command line of one run, without the program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandLine {
+    /// The arguments.
+    pub arguments: Vec<String>,
+    /// Variables that this run needs.
+    pub environment: Vec<(&'static str, String)>,
+    /// How the prompt reaches the agent.
+    pub prompt: PromptBy,
+}
+
+/// How a prompt reaches the agent. Standard input is best: no limit of length, and no other user can see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PromptBy {
+    /// On standard input, which then ends.
+    #[default]
+    Stdin,
+    /// It is among the arguments.
+    Arguments,
+    /// In a file whose path follows this argument.
+    File(&'static str),
+}
+
+impl CommandLine {
+    /// A command line that starts with these arguments.
+    pub fn new<const N: usize>(arguments: [&str; N]) -> Self {
+        Self { arguments: arguments.map(str::to_owned).to_vec(), ..Self::default() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn arguments<const N: usize>(mut self, arguments: [&str; N]) -> Self {
+        self.arguments.extend(arguments.map(str::to_owned));
+        self
+    }
+
+    /// Adds an option with its value, when there is one.
+    #[must_use]
+    pub fn option(mut self, name: &str, value: Option<impl ToString>) -> Self {
+        if let Some(value) = value {
+            self.arguments.push(name.to_owned());
+            self.arguments.push(value.to_string());
+        }
+        self
+    }
+
+    /// Adds the user's own arguments.
+    #[must_use]
+    pub fn extra(mut self, request: &Request<'_>) -> Self {
+        self.arguments.extend_from_slice(request.extra);
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Says how the prompt comes.
+    #[must_use]
+    pub fn prompt_by(mut self, prompt: PromptBy) -> Self {
+        self.prompt = prompt;
+        self
+    }
+}
+
+/// Something that the agent cannot promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was asked and is not possible.
+    pub what: String,
+    /// What is possible instead.
+    pub can: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Agent {
+    /// The command line for a request, or what of it the agent cannot promise.
+    pub fn command(&self, request: &Request<'_>) -> Result<CommandLine, Refusal> {
+        let can = &self.launch.can;
+        let refuse = |what: &str| Err(Refusal { what: format!("{} {what}", self.title), can: self.promises() });
+        match request.session {
+            Session::Resume(_) if !can.resume => return refuse("can't take up an earlier session by its id"),
+            Session::Latest if !can.r#continue => return refuse("can't continue its last session"),
+            Session::Resume(id) if id.is_empty() || id.starts_with('-') => return refuse("needs a session id to resume"),
+            _ => {}
+        }
+        match request.permission {
+            Some(level) if !can.permissions.contains(&level) => {
+                return refuse(&format!("can't guarantee the permission level {level}"));
+            }
+            _ => {}
+        }
+        if request.model.is_some() && !can.model {
+            return refuse("does not let us choose the model");
+        }
+        if request.max_turns.is_some() && !can.max_turns {
+            return refuse("can't limit its turns");
+        }
+        if request.max_cost.is_some() && !can.max_cost {
+            return refuse("can't limit its cost");
+        }
+        Ok((self.launch.command)(request))
+    }
+
+    /// What the agent can promise, in the words of the command line.
+    pub fn promises(&self) -> String {
+        let can = &self.launch.can;
+        let levels: Vec<&str> = can.permissions.iter().map(|level| level.name()).collect();
+        let permission = (!levels.is_empty()).then(|| format!("--permission {}", levels.join("|")));
+        let flags = [
+            (can.model, "--model"),
+            (can.resume, "--resume"),
+            (can.r#continue, "--continue"),
+            (can.max_turns, "--max-turns"),
+            (can.max_cost, "--max-cost"),
+        ];
+        let mut words: Vec<String> = flags.into_iter().filter(|(can, _)| *can).map(|(_, flag)| flag.to_owned()).collect();
+        words.extend(permission);
+        if words.is_empty() {
+            format!("{} takes none of these options", self.id)
+        } else {
+            format!("{} can: {}", self.id, words.join(", "))
+        }
+    }
+}

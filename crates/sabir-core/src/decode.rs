@@ -112,9 +112,12 @@ impl Decoder {
         }
     }
 
-    /// Whether the agent has said that the run is over.
-    pub fn over(&self) -> bool {
-        matches!(&self.reader, Reader::Reading(dialect) if dialect.over())
+    /// Whether the agent has said that the run is over; `None` when it has no sign for that, or said nothing yet.
+    pub fn over(&self) -> Option<bool> {
+        match &self.reader {
+            Reader::Reading(dialect) => dialect.over(),
+            Reader::Choosing(_) => None,
+        }
     }
 
     /// How many tool calls began so far, and which of them is the oldest that is still open (1 for the first).
@@ -134,6 +137,11 @@ impl Decoder {
         let origin = Origin { line: None, at: end.at };
         for fact in facts.drain() {
             self.accept(fact, origin, events);
+        }
+        if let Some(failure) = &end.start_failed {
+            let message = Cow::Owned(failure.message.clone());
+            let kind = EventKind::Error { message, class: Some(failure.cause), fatal: true };
+            self.push(Fact { at: None, parent: None, kind }, origin, events);
         }
         for tool in self.tools.close_all() {
             let kind = EventKind::ToolEnd {

@@ -19,9 +19,10 @@ pub trait Dialect: Send {
     /// Reads one line of standard output. A line may hold any number of facts.
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>);
 
-    /// Whether the agent has said that its run is over. Lines may still follow: a runner waits for them only for a while.
-    fn over(&self) -> bool {
-        false
+    /// Whether the agent has said that its run is over; `None` when this format has no sign for that. Lines may still
+    /// follow: a runner waits for them only for a while.
+    fn over(&self) -> Option<bool> {
+        None
     }
 
     /// The stream is over: says what was held back, and how the stream itself says that the run ended.
@@ -111,11 +112,20 @@ pub struct End {
     /// The time limit that ended it.
     pub timeout: Option<Timeout>,
     /// Why it never ran.
-    pub start_failed: Option<String>,
+    pub start_failed: Option<StartFailure>,
     /// Whether no process of it is left.
     pub quiescent: Option<bool>,
     /// When it ended.
     pub at: Option<Timestamp>,
+}
+
+/// Why a run never began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartFailure {
+    /// For people.
+    pub message: String,
+    /// For programs.
+    pub cause: Cause,
 }
 
 /// How the run ended as far as the stream itself says.

@@ -35,8 +35,8 @@ pub trait JsonDialect: Send {
     }
 
     /// See [`Dialect::over`].
-    fn over(&self) -> bool {
-        false
+    fn over(&self) -> Option<bool> {
+        None
     }
 
     /// See [`Dialect::end`].
@@ -66,7 +66,7 @@ impl<D: JsonDialect> Dialect for D {
         }
     }
 
-    fn over(&self) -> bool {
+    fn over(&self) -> Option<bool> {
         JsonDialect::over(self)
     }
 

@@ -26,8 +26,8 @@ pub(super) fn exited(verdict: Verdict, end: &End) -> EventKind<'static> {
 /// A failed run never reads as success: what the stream says counts first, then the missing terminal sign, then exit
 /// code and signal. A run that was answered and then stopped from outside is answered all the same.
 fn judge(verdict: &Verdict, end: &End) -> (Outcome, Option<Cause>) {
-    if end.start_failed.is_some() {
-        return (Outcome::StartFailed, verdict.cause.or(Some(Cause::Unknown)));
+    if let Some(failure) = &end.start_failed {
+        return (Outcome::StartFailed, Some(failure.cause));
     }
     let stopped_from_outside = end.cancelled || end.timeout.is_some();
     let process_failure = || match (end.exit_code, &end.signal) {

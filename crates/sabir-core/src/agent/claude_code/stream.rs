@@ -97,8 +97,8 @@ impl JsonDialect for StreamJson {
         }
     }
 
-    fn over(&self) -> bool {
-        self.results.told() && !self.background
+    fn over(&self) -> Option<bool> {
+        Some(self.results.told() && !self.background)
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {

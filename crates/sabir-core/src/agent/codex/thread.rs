@@ -167,8 +167,8 @@ impl JsonDialect for Thread {
         }
     }
 
-    fn over(&self) -> bool {
-        matches!(self.turn, Turn::Completed) || self.trouble.verdict().is_some()
+    fn over(&self) -> Option<bool> {
+        Some(matches!(self.turn, Turn::Completed) || self.trouble.verdict().is_some())
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -89,8 +89,8 @@ impl JsonDialect for Stream {
         }
     }
 
-    fn over(&self) -> bool {
-        self.ended.is_some()
+    fn over(&self) -> Option<bool> {
+        Some(self.ended.is_some())
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -89,8 +89,8 @@ impl JsonDialect for Run {
         }
     }
 
-    fn over(&self) -> bool {
-        self.ending.is_final()
+    fn over(&self) -> Option<bool> {
+        Some(self.ending.is_final())
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -133,8 +133,8 @@ impl JsonDialect for Stream {
         }
     }
 
-    fn over(&self) -> bool {
-        self.settled
+    fn over(&self) -> Option<bool> {
+        Some(self.settled)
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {

@@ -1,0 +1,160 @@
+//! Which variables an agent gets: an allow-list, the agent's own, and what the user names.
+//!
+//! An agent runs commands that a model thinks of. What is in the environment of the caller is for the caller; a run gets
+//! what programs need to work at all, the variables of its agent, and nothing else.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// What ordinary programs and tool chains need; a `*` at the end stands for any rest.
+const ORDINARY: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TERM",
+    "COLORTERM",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "TZ",
+    "PWD",
+    "XDG_*",
+    "SSH_AUTH_SOCK",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    // The way to the network.
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    // Where tool chains live.
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "ANDROID_HOME",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PYENV_*",
+    "NVM_*",
+    "VOLTA_HOME",
+    "FNM_*",
+    "BUN_INSTALL",
+    "DENO_DIR",
+    "NIX_PATH",
+    "NIX_PROFILES",
+    "PKG_CONFIG_PATH",
+    // Windows.
+    "SystemRoot",
+    "SystemDrive",
+    "windir",
+    "ComSpec",
+    "PATHEXT",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "ProgramData",
+    "ProgramFiles*",
+    "USERPROFILE",
+    "USERNAME",
+    "NUMBER_OF_PROCESSORS",
+    "PROCESSOR_*",
+];
+
+/// What the user says about one variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pass {
+    /// It passes; a `*` at the end stands for any rest.
+    Through(String),
+    /// It has this value.
+    Set(String, String),
+}
+
+impl Pass {
+    /// `NAME` passes, `NAME=VALUE` sets, `*` passes everything. `None` for a name that no variable can have.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        if name.is_empty() || name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
+            return None;
+        }
+        Some(value.map_or_else(|| Self::Through(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
+    }
+}
+
+/// The environment of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// What passes of `all`, for an agent that asks for `own` and a user who says `passes`.
+    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, own: &[&str], passes: &[Pass]) -> Self {
+        let through = passes.iter().filter_map(|pass| match pass {
+            Pass::Through(name) => Some(name.as_str()),
+            Pass::Set(..) => None,
+        });
+        let patterns: Vec<&str> = ORDINARY.iter().copied().chain(own.iter().copied()).chain(through).collect();
+        let mut variables: BTreeMap<OsString, OsString> = all
+            .into_iter()
+            .filter(|(name, _)| name.to_str().is_some_and(|name| patterns.iter().any(|pattern| matches(pattern, name))))
+            .collect();
+        for pass in passes {
+            if let Pass::Set(name, value) = pass {
+                variables.insert(name.into(), value.into());
+            }
+        }
+        Self { variables }
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// All of it.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or_else(|| pattern == name, |start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Environment, Pass};
+
+    #[test]
+    fn a_secret_of_the_caller_stays_with_the_caller() {
+        let all = [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "s"), ("ANTHROPIC_API_KEY", "k"), ("MINE", "m")];
+        let all = all.map(|(name, value)| (name.into(), value.into()));
+        let passes = [Pass::parse("MINE"), Pass::parse("MODE=a=b")].map(Option::unwrap);
+        let environment = Environment::new(all, &["ANTHROPIC_*"], &passes);
+        let names: Vec<_> = environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        assert_eq!(names, ["ANTHROPIC_API_KEY=k", "LC_ALL=C", "MINE=m", "MODE=a=b", "PATH=/bin"]);
+        assert_eq!(Pass::parse("=x"), None);
+    }
+}

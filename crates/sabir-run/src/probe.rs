@@ -1,0 +1,114 @@
+//! Is an agent installed, which version, and may it be used?
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sabir_core::agent::Agent;
+use sabir_core::launch::Program;
+use serde::Serialize;
+
+use crate::{platform, spawn};
+
+/// How long a program may take to say its version: some are slow on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What was found of an agent on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    /// Its program.
+    pub program: Option<PathBuf>,
+    /// A file of its name that may not be executed.
+    pub not_executable: Option<PathBuf>,
+    /// The version that it gives.
+    pub version: Option<String>,
+    /// Whether output of that version was recorded, so that it is read exactly.
+    pub recorded: bool,
+    /// The variable that holds a key, by name only.
+    pub key: Option<&'static str>,
+    /// The file that a login left.
+    pub login: Option<PathBuf>,
+}
+
+impl Found {
+    /// Whether it can be started and has something to identify itself with.
+    pub fn ready(&self, agent: &Agent) -> bool {
+        self.program.is_some() && (self.key.is_some() || self.login.is_some() || agent.launch.keys.is_empty())
+    }
+}
+
+/// The program of an agent on the search path of this process.
+pub fn program(agent: &Agent) -> Option<PathBuf> {
+    match agent.launch.program {
+        Program::Named(names) => names.iter().find_map(|name| on_path(name, std::env::var_os("PATH").as_deref())),
+        Program::Own => std::env::current_exe().ok(),
+        Program::Shell => Some(spawn::shell()),
+    }
+}
+
+/// Everything about an agent, its version included, for which its program is run.
+pub async fn find(agent: &Agent) -> Found {
+    let program = program(agent);
+    let not_executable = match agent.launch.program {
+        Program::Named(names) if program.is_none() => names.iter().find_map(|name| {
+            let path = std::env::var_os("PATH")?;
+            std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+        }),
+        _ => None,
+    };
+    let version = match (&program, agent.launch.program) {
+        (Some(program), Program::Named(_)) => version(program).await,
+        _ => None,
+    };
+    let recorded = version.as_deref().is_some_and(|version| agent.launch.recorded.contains(&version));
+    let key = agent.launch.keys.iter().copied().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let home = platform::home();
+    let login = home.and_then(|home| agent.launch.logins.iter().map(|file| home.join(file)).find(|file| file.is_file()));
+    Found { program, not_executable, version, recorded, key, login }
+}
+
+/// The version that a program gives when asked.
+pub async fn version(program: &Path) -> Option<String> {
+    let (ok, text) = spawn::ask(program, &["--version"], PATIENCE).await?;
+    if ok { version_in(&text) } else { None }
+}
+
+/// The first word that looks like a version.
+fn version_in(text: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    text.split(|c: char| !is_part(c))
+        .map(|word| word.trim_start_matches('v'))
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
+        .map(|word| word.trim_end_matches('.').to_owned())
+}
+
+/// The first executable file of that name in the folders of a search path; a name with a slash is a path of its own.
+pub fn on_path(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    if name.contains(['/', '\\']) {
+        let file = PathBuf::from(name);
+        return platform::executable(&file).then_some(file);
+    }
+    let folders = std::env::split_paths(path?);
+    folders.flat_map(|folder| platform::names(name).map(move |name| folder.join(name))).find(|file| platform::executable(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_in;
+
+    #[test]
+    fn versions_are_found_among_words() {
+        let cases = [
+            ("2.1.325 (Claude Code)", Some("2.1.325")),
+            ("codex-cli 0.166.0\n", Some("0.166.0")),
+            ("GitHub Copilot CLI 1.0.102.\nCommit: 3b", Some("1.0.102")),
+            ("aider 0.86.2", Some("0.86.2")),
+            ("v1.4.0-beta.2", Some("1.4.0-beta.2")),
+            ("no figures here", None),
+        ];
+        for (text, version) in cases {
+            assert_eq!(version_in(text).as_deref(), version, "{text}");
+        }
+    }
+}

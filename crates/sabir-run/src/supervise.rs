@@ -1,0 +1,334 @@
+//! One run, from its first byte to the proof that nothing of it is left. One loop decides everything.
+
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use sabir_core::agent::Agent;
+use sabir_core::decode::{Decoder, Start};
+use sabir_core::dialect::End;
+use sabir_core::event::{Event, RunId};
+use sabir_core::launch::CommandLine;
+use sabir_core::line::{LineBuffer, RawLine, Source};
+use sabir_core::time::Timestamp;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::environment::Environment;
+use crate::limits::{Grace, Limits};
+use crate::pump::Pump;
+use crate::spawn::{Spawned, spawn};
+use crate::stop::{Reason, Step, Stop};
+use crate::tree::Tree;
+use crate::{platform, tree};
+
+mod clock;
+
+use clock::Clock;
+
+/// Everything that is decided before a run begins.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The agent.
+    pub agent: &'static Agent,
+    /// Its version, where it is known.
+    pub agent_version: Option<String>,
+    /// Names the run. It must be its own: processes of the run are known by it.
+    pub run_id: RunId,
+    /// What is executed.
+    pub program: PathBuf,
+    /// With which arguments.
+    pub command: CommandLine,
+    /// What the agent is to do.
+    pub prompt: String,
+    /// Where.
+    pub cwd: PathBuf,
+    /// With which variables.
+    pub environment: Environment,
+    /// How long things may take.
+    pub limits: Limits,
+    /// How long a stop waits between its steps.
+    pub grace: Grace,
+    /// What the agent leaves running when it ends by itself is left alone.
+    pub leave_running: bool,
+    /// Lines longer than this many bytes are cut.
+    pub max_line: usize,
+}
+
+impl Plan {
+    /// A plan with the usual limits, in the current environment.
+    pub fn new(agent: &'static Agent, program: PathBuf, command: CommandLine, prompt: &str, cwd: PathBuf) -> Self {
+        Self {
+            agent,
+            agent_version: None,
+            run_id: RunId::from("run"),
+            program,
+            command,
+            prompt: prompt.to_owned(),
+            cwd,
+            environment: Environment::new(std::env::vars_os(), agent.launch.environment, &[]),
+            limits: Limits::default(),
+            grace: Grace::default(),
+            leave_running: false,
+            max_line: LineBuffer::DEFAULT_CAP,
+        }
+    }
+}
+
+/// Where the events of a run go.
+pub trait Sink {
+    /// Takes an event.
+    fn event(&mut self, event: &Event<'_>);
+
+    /// Nothing more is there to be read for now: what is held back should go out.
+    fn idle(&mut self) {}
+
+    /// Ready when there is room for more. Until then the agent is not read, while limits and cancels work.
+    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// What may be asked of a run that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Go,
+    Cancel,
+    Kill,
+}
+
+/// Stops runs. It may be shared by any number of them.
+#[derive(Debug, Clone)]
+pub struct Controller(watch::Sender<Order>);
+
+/// The end of a [`Controller`] that a run listens to.
+#[derive(Debug, Clone)]
+pub struct Control(watch::Receiver<Order>);
+
+impl Default for Controller {
+    fn default() -> Self {
+        Self(watch::Sender::new(Order::Go))
+    }
+}
+
+impl Controller {
+    /// What a run listens to.
+    pub fn control(&self) -> Control {
+        Control(self.0.subscribe())
+    }
+
+    /// Asks for an orderly stop; asked again, kills. True for the second time.
+    pub fn cancel(&self) -> bool {
+        let mut again = false;
+        self.0.send_modify(|order| {
+            again = *order != Order::Go;
+            *order = if again { Order::Kill } else { Order::Cancel };
+        });
+        again
+    }
+}
+
+impl Control {
+    /// The order that comes next. Waits for ever when nobody can give one any more.
+    async fn next(&mut self) -> Order {
+        match self.0.changed().await {
+            Ok(()) => *self.0.borrow_and_update(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// How a run ended, for its caller; the events say the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// What is known of its process.
+    pub end: End,
+    /// It was killed because a cancel was repeated.
+    pub killed: bool,
+}
+
+/// Takes in orphans of the runs of this process, where the system can do that. Call it once, before the first run;
+/// `exclusive` when this process has no children but runs.
+pub fn take_in_orphans(exclusive: bool) {
+    tree::take_in_orphans(exclusive);
+}
+
+/// Whether this process has the rights of the superuser, which some agents ask for.
+pub fn superuser() -> bool {
+    platform::superuser()
+}
+
+/// Runs a plan to its end.
+pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended {
+    let mut reading = Reading::new(&plan, sink);
+    let spawned = match spawn(&plan) {
+        Ok(spawned) => spawned,
+        Err(failure) => {
+            let end = End { start_failed: Some(failure), at: now(), ..End::default() };
+            reading.end(&end);
+            return Ended { end, killed: false };
+        }
+    };
+    let Spawned { mut child, stdout, stderr, prompt_file } = spawned;
+    let leader = child.id().unwrap_or(0);
+    let mut tree = Tree::new(leader, plan.run_id.as_str());
+    let mut stdout = Pump::new(stdout, plan.max_line);
+    let mut stderr = Pump::new(stderr, plan.max_line);
+    let mut clock = Clock::new(plan.limits);
+    let mut exit = None;
+    let mut stop: Option<Stop> = None;
+    let mut killed = false;
+    let mut full = false;
+    // The process that we started is gone, and its agent goes on: its status says nothing about the run.
+    let mut outlived = false;
+
+    let quiescent = loop {
+        let pipes_open = stdout.open() || stderr.open();
+        let due = match &stop {
+            Some(stop) => Some((stop.look_at, None)),
+            None => clock.due(reading.decoder.over(), stdout.open(), exit.is_some()),
+        };
+        tokio::select! {
+            order = control.next() => {
+                let step = if order == Order::Kill { Step::Kill } else { Step::Ask };
+                killed |= order == Order::Kill;
+                match &mut stop {
+                    Some(stop) if stop.reason != Reason::Leftovers => stop.take(step, &mut tree, &plan.grace),
+                    _ if exit.is_some() && !outlived => {}
+                    _ => stop = Some(Stop::begin(Reason::Cancelled, step, leader, plan.agent.launch.stop, &mut tree, &plan.grace)),
+                }
+            }
+            status = child.wait(), if exit.is_none() => {
+                exit = Some(status.ok());
+                clock.exited(plan.grace.drain);
+            }
+            count = stdout.fill(), if stdout.open() && !full => {
+                clock.bytes(count, true);
+                outlived |= exit.is_some() && count > 0 && clock.long_after_exit();
+                while let Some(line) = stdout.next_line() {
+                    reading.line(line, Source::Stdout);
+                }
+                if count == 0 && let Some(line) = stdout.last_line() {
+                    reading.line(line, Source::Stdout);
+                }
+                clock.tools(reading.decoder.tool_calls());
+                reading.sink.idle();
+                full = !room(reading.sink).await;
+            }
+            count = stderr.fill(), if stderr.open() && !full => {
+                clock.bytes(count, false);
+                while let Some(line) = stderr.next_line() {
+                    reading.line(line, Source::Stderr);
+                }
+                if count == 0 && let Some(line) = stderr.last_line() {
+                    reading.line(line, Source::Stderr);
+                }
+                reading.sink.idle();
+                full = !room(reading.sink).await;
+            }
+            () = std::future::poll_fn(|context| reading.sink.poll_room(context)), if full => full = false,
+            () = sleep(due.map(|(at, _)| at)) => match (&mut stop, due) {
+                (Some(stop), _) => {
+                    if stop.look(exit.is_some(), &mut tree, &plan.grace) && (!pipes_open || clock.drained() || stop.gave_up) {
+                        break tree.members().is_empty();
+                    }
+                }
+                (None, Some((_, Some(limit)))) => {
+                    let reason = Reason::Timeout(limit);
+                    stop = Some(Stop::begin(reason, Step::Ask, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
+                }
+                // The process has ended and somebody still holds its pipes.
+                (None, _) => {
+                    if reading.decoder.over() == Some(false) && !tree.members().is_empty() {
+                        clock.exited(plan.grace.drain);
+                    } else {
+                        stdout.close();
+                        stderr.close();
+                    }
+                }
+            },
+        }
+        if exit.is_some() && !stdout.open() && !stderr.open() && stop.is_none() {
+            if tree.members().is_empty() {
+                break true;
+            }
+            if plan.leave_running {
+                break false;
+            }
+            stop = Some(Stop::begin(Reason::Leftovers, Step::Terminate, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
+        }
+    };
+
+    for (pump, source) in [(&mut stdout, Source::Stdout), (&mut stderr, Source::Stderr)] {
+        if let Some(line) = pump.last_line() {
+            reading.line(line, source);
+        }
+    }
+    drop(prompt_file);
+    let reason = stop.map(|stop| stop.reason);
+    let (exit_code, signal) = exit.flatten().filter(|_| !outlived).map_or((None, None), platform::ended);
+    let end = End {
+        exit_code,
+        signal,
+        cancelled: reason == Some(Reason::Cancelled),
+        timeout: match reason {
+            Some(Reason::Timeout(limit)) => Some(limit),
+            _ => None,
+        },
+        start_failed: None,
+        quiescent: if quiescent && !Tree::provable() { None } else { Some(quiescent) },
+        at: now(),
+    };
+    reading.end(&end);
+    Ended { end, killed }
+}
+
+/// From lines to events to the sink.
+struct Reading<'s> {
+    decoder: Decoder,
+    sink: &'s mut dyn Sink,
+    spare: Vec<Event<'static>>,
+}
+
+impl<'s> Reading<'s> {
+    fn new(plan: &Plan, sink: &'s mut dyn Sink) -> Self {
+        let start =
+            Start { run_id: plan.run_id.clone(), agent: Some(plan.agent), agent_version: plan.agent_version.clone(), at: now() };
+        Self { decoder: Decoder::new(start), sink, spare: Vec::new() }
+    }
+
+    fn line(&mut self, line: RawLine<'_>, source: Source) {
+        let mut events = Event::recycle(std::mem::take(&mut self.spare));
+        self.decoder.line(&line.to_line(now(), source), &mut events);
+        for event in &events {
+            self.sink.event(event);
+        }
+        self.spare = Event::recycle(events);
+    }
+
+    fn end(&mut self, end: &End) {
+        let mut events = Vec::new();
+        self.decoder.end(end, &mut events);
+        for event in &events {
+            self.sink.event(event);
+        }
+        self.sink.idle();
+    }
+}
+
+/// Whether the sink has room now.
+async fn room(sink: &mut dyn Sink) -> bool {
+    std::future::poll_fn(|context| Poll::Ready(sink.poll_room(context).is_ready())).await
+}
+
+async fn sleep(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn now() -> Option<Timestamp> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Timestamp::from_millis(i64::try_from(since.as_millis()).ok()?)
+}

@@ -1,0 +1,106 @@
+//! When something has to happen next: the limits of a run, and the grace after its end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sabir_core::event::Timeout;
+use tokio::time::Instant;
+
+use crate::limits::Limits;
+
+/// What the limits are measured from.
+pub(super) struct Clock {
+    limits: Limits,
+    started: Instant,
+    first_output: bool,
+    /// The last byte on either pipe.
+    last_byte: Instant,
+    /// When each tool call began, by its number; those before the oldest open one are forgotten.
+    tools: BTreeMap<u64, Instant>,
+    tools_begun: u64,
+    /// Since when the process is gone, and for how long its pipes are still read.
+    exited: Option<(Instant, Duration)>,
+    first_exit: Option<Instant>,
+}
+
+impl Clock {
+    pub(super) fn new(limits: Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            limits,
+            started: now,
+            first_output: false,
+            last_byte: now,
+            tools: BTreeMap::new(),
+            tools_begun: 0,
+            exited: None,
+            first_exit: None,
+        }
+    }
+
+    /// Bytes came.
+    pub(super) fn bytes(&mut self, count: usize, stdout: bool) {
+        self.last_byte = Instant::now();
+        self.first_output |= stdout && count > 0;
+    }
+
+    /// Takes note of the tool calls that began and ended: how many began, and the oldest that is open.
+    pub(super) fn tools(&mut self, (begun, oldest): (u64, Option<u64>)) {
+        let now = Instant::now();
+        self.tools.extend((self.tools_begun + 1..=begun).map(|number| (number, now)));
+        self.tools_begun = begun;
+        self.tools = oldest.map_or_else(BTreeMap::new, |oldest| self.tools.split_off(&oldest));
+    }
+
+    /// The process has ended; its pipes are read for a while.
+    pub(super) fn exited(&mut self, grace: Duration) {
+        let now = Instant::now();
+        self.exited = Some((now, grace));
+        self.first_exit.get_or_insert(now);
+    }
+
+    /// Whether its pipes were read long enough.
+    pub(super) fn drained(&self) -> bool {
+        self.exited.is_some_and(|(at, grace)| Instant::now() >= at + grace)
+    }
+
+    /// Whether the process ended longer ago than it takes to empty a pipe.
+    pub(super) fn long_after_exit(&self) -> bool {
+        self.first_exit.zip(self.exited).is_some_and(|(at, (_, grace))| Instant::now() >= at + grace)
+    }
+
+    /// The next moment at which something is due, and the limit that is passed then; `None` for the end of the grace.
+    pub(super) fn due(&self, over: Option<bool>, stdout_open: bool, exited: bool) -> Option<(Instant, Option<Timeout>)> {
+        let limits = &self.limits;
+        let mut due = Vec::with_capacity(6);
+        let mut add = |from: Instant, limit: Option<Duration>, which: Option<Timeout>| {
+            if let Some(limit) = limit {
+                due.push((from + limit, which));
+            }
+        };
+        if let Some((at, grace)) = self.exited {
+            add(at, Some(grace), None);
+        }
+        add(self.started, limits.run, Some(Timeout::Run));
+        if over == Some(true) {
+            if !exited {
+                add(self.last_byte, limits.after_result, Some(Timeout::AfterResult));
+            }
+        } else {
+            if !self.first_output {
+                add(self.started, limits.first_output, Some(Timeout::FirstOutput));
+            }
+            if self.tools.is_empty() {
+                add(self.last_byte, limits.inactivity, Some(Timeout::Inactivity));
+            }
+            if let Some(began) = self.tools.values().next() {
+                add(*began, limits.tool, Some(Timeout::Tool));
+            }
+            if !stdout_open && !exited {
+                // It can say nothing more, so waiting for it is waiting for nothing.
+                add(self.last_byte, limits.after_result, Some(Timeout::Inactivity));
+            }
+        }
+        due.into_iter().min_by_key(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,189 @@
+//! Which processes belong to a run.
+//!
+//! The group is not enough: agents start commands in sessions of their own, wrappers die and leave their agent behind. On
+//! Linux this process takes in the orphans of its children (it is their "subreaper"), and knows them again by a
+//! variable that every process of the run inherits. Elsewhere the group is all that can be known.
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{Tree, take_in_orphans};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::{Tree, take_in_orphans};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::{fs, process};
+
+    use nix::sys::signal::Signal;
+    use nix::sys::wait::{WaitPidFlag, waitpid};
+    use nix::unistd::Pid;
+
+    use crate::platform::{self, MARK};
+
+    /// Runs that go on in this process.
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    /// Whether every child that comes to this process is of a run.
+    static EXCLUSIVE: AtomicBool = AtomicBool::new(false);
+
+    /// From now on, orphans of the runs come to this process. `exclusive` says that it has no other children, so that
+    /// even an orphan without our mark is known to be of the run.
+    pub(crate) fn take_in_orphans(exclusive: bool) {
+        // Where the kernel does not do it, the proof at the end says that it could not be had.
+        let _ = nix::sys::prctl::set_child_subreaper(true);
+        EXCLUSIVE.store(exclusive, Ordering::Relaxed);
+    }
+
+    /// One process, as `/proc/PID/stat` describes it.
+    #[derive(Debug, Clone, Copy)]
+    struct Process {
+        pid: i32,
+        parent: i32,
+        group: i32,
+        zombie: bool,
+        /// Its start time: a number may be given to another process later, but not with the same start.
+        start: u64,
+    }
+
+    /// The processes of one run.
+    pub(crate) struct Tree {
+        leader: i32,
+        mark: String,
+        known: BTreeSet<(i32, u64)>,
+    }
+
+    impl Tree {
+        pub(crate) fn new(leader: u32, run_id: &str) -> Self {
+            RUNS.fetch_add(1, Ordering::Relaxed);
+            Self { leader: i32::try_from(leader).unwrap_or(0), mark: format!("{MARK}={run_id}"), known: BTreeSet::new() }
+        }
+
+        /// The processes of the run that live. Those that ended and came to us as orphans are buried.
+        pub(crate) fn members(&mut self) -> Vec<i32> {
+            let all = processes();
+            let own = i32::try_from(process::id()).unwrap_or(0);
+            let alone = EXCLUSIVE.load(Ordering::Relaxed) && RUNS.load(Ordering::Relaxed) == 1;
+            let mut members: BTreeSet<i32> = BTreeSet::new();
+            for process in all.values() {
+                let known = self.known.contains(&(process.pid, process.start));
+                let adopted = process.parent == own && process.pid != self.leader;
+                if process.pid == self.leader
+                    || process.group == self.leader
+                    || known
+                    || adopted && (alone || has_mark(process.pid, &self.mark))
+                {
+                    members.insert(process.pid);
+                }
+            }
+            // Children of members are members; parents come in no special order.
+            loop {
+                let more: Vec<i32> = all
+                    .values()
+                    .filter(|process| !members.contains(&process.pid) && members.contains(&process.parent) && process.pid != own)
+                    .map(|process| process.pid)
+                    .collect();
+                if more.is_empty() {
+                    break;
+                }
+                members.extend(more);
+            }
+            let mut living = Vec::new();
+            for process in members.iter().filter_map(|pid| all.get(pid)) {
+                self.known.insert((process.pid, process.start));
+                if !process.zombie {
+                    living.push(process.pid);
+                } else if process.parent == own && process.pid != self.leader {
+                    let _ = waitpid(Pid::from_raw(process.pid), Some(WaitPidFlag::WNOHANG));
+                }
+            }
+            living
+        }
+
+        /// Whether it can be known that no process is left.
+        pub(crate) fn provable() -> bool {
+            nix::sys::prctl::get_child_subreaper().unwrap_or(false)
+        }
+
+        pub(crate) fn signal(&mut self, signal: Signal) {
+            for pid in self.members() {
+                platform::signal_process(pid, signal);
+            }
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            RUNS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn processes() -> BTreeMap<i32, Process> {
+        let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
+        entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+            .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parse(pid, &stat)))
+            .map(|process| (process.pid, process))
+            .collect()
+    }
+
+    /// `pid (name) state parent group session …`; the name may hold anything, brackets too.
+    fn parse(pid: i32, stat: &str) -> Option<Process> {
+        let fields: Vec<&str> = stat.get(stat.rfind(')')? + 2..)?.split(' ').collect();
+        Some(Process {
+            pid,
+            zombie: matches!(*fields.first()?, "Z" | "X"),
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    fn has_mark(pid: i32, mark: &str) -> bool {
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::parse;
+
+        #[test]
+        fn a_name_with_brackets_does_no_harm() {
+            let stat = "7 (a) b (c)) S 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987 1 2";
+            let process = parse(7, stat).expect("a process");
+            assert_eq!((process.parent, process.group, process.zombie, process.start), (3, 5, false, 987));
+            assert!(parse(7, "").is_none());
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use crate::platform;
+
+    pub(crate) fn take_in_orphans(_: bool) {}
+
+    /// The group of one run, which is all that can be known here.
+    pub(crate) struct Tree {
+        leader: u32,
+    }
+
+    impl Tree {
+        pub(crate) fn new(leader: u32, _: &str) -> Self {
+            Self { leader }
+        }
+
+        pub(crate) fn members(&mut self) -> Vec<u32> {
+            if platform::group_lives(self.leader) { vec![self.leader] } else { Vec::new() }
+        }
+
+        pub(crate) fn provable() -> bool {
+            false
+        }
+
+        pub(crate) fn signal(&mut self, signal: platform::Signal) {
+            platform::signal_group(self.leader, signal);
+        }
+    }
+}

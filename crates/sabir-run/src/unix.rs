@@ -1,0 +1,121 @@
+//! What is different on Unix: groups, signals, large pipes, and orphans that come to us.
+
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+pub(crate) use nix::sys::signal::Signal;
+use nix::sys::signal::{kill, killpg};
+use nix::unistd::Pid;
+use sabir_core::launch::StopSignal;
+use tokio::process::{Child, ChildStdin, Command};
+
+/// A process that we started.
+pub(crate) type Process = Child;
+
+/// Our end of a pipe.
+pub(crate) type Reader = tokio::net::unix::pipe::Receiver;
+
+/// The variable by which processes of a run are known again after they left their group and lost their parent.
+pub(crate) const MARK: &str = "SABIR_RUN_ID";
+
+/// Some agents exit before a pipe of the usual 64 KiB is empty, and what was in their own buffers is lost then.
+#[cfg(target_os = "linux")]
+const PIPE_BYTES: i32 = 1 << 20;
+
+/// Starts the command in a group of its own, with large pipes for its output.
+pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process)> {
+    let (stdout, stdout_end) = pipe()?;
+    let (stderr, stderr_end) = pipe()?;
+    own_group(&mut command);
+    let child = command.stdout(stdout_end).stderr(stderr_end).spawn()?;
+    // The command holds the other ends of the pipes; while it lives, they have no end.
+    drop(command);
+    Ok((stdout, stderr, child))
+}
+
+fn pipe() -> io::Result<(Reader, Stdio)> {
+    let (reader, writer) = io::pipe()?;
+    #[cfg(target_os = "linux")]
+    {
+        use nix::fcntl::{FcntlArg, fcntl};
+        // A user's pipes may take only so much memory; a smaller one works too.
+        let mut size = PIPE_BYTES;
+        while size > 64 * 1024 && fcntl(&writer, FcntlArg::F_SETPIPE_SZ(size)).is_err() {
+            size /= 2;
+        }
+    }
+    Ok((Reader::from_owned_fd(reader.into())?, writer.into()))
+}
+
+/// Its standard input, once.
+pub(crate) fn take_stdin(process: &mut Process) -> Option<ChildStdin> {
+    process.stdin.take()
+}
+
+/// Ctrl-C of our own terminal does not reach it; we decide what it is told.
+pub(crate) fn own_group(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// For the eyes of this user only.
+pub(crate) fn private(options: &mut std::fs::OpenOptions) {
+    options.mode(0o600);
+}
+
+/// The home folder.
+pub(crate) fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
+}
+
+/// Whether a file may be executed.
+pub(crate) fn executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The file names that a program of this name may have.
+pub(crate) fn names(name: &str) -> impl Iterator<Item = String> + use<> {
+    std::iter::once(name.to_owned())
+}
+
+/// Whether we have the rights of the superuser.
+pub(crate) fn superuser() -> bool {
+    nix::unistd::Uid::effective().is_root()
+}
+
+/// Asks a whole group to stop.
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    if let Ok(leader) = i32::try_from(leader) {
+        // A group that is gone needs no signal.
+        let _ = killpg(Pid::from_raw(leader), signal);
+    }
+}
+
+/// Asks one process to stop.
+pub(crate) fn signal_process(pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
+}
+
+/// Whether a group has a process left.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn group_lives(leader: u32) -> bool {
+    i32::try_from(leader).is_ok_and(|leader| killpg(Pid::from_raw(leader), None).is_ok())
+}
+
+/// The signal for an orderly stop.
+pub(crate) fn stop_signal(stop: StopSignal) -> Signal {
+    match stop {
+        StopSignal::Interrupt => Signal::SIGINT,
+        StopSignal::Terminate => Signal::SIGTERM,
+    }
+}
+
+/// Exit code and signal of a process that ended.
+pub(crate) fn ended(status: ExitStatus) -> (Option<i32>, Option<String>) {
+    let signal = status
+        .signal()
+        .map(|number| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()));
+    (status.code(), signal)
+}

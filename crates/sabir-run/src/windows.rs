@@ -1,0 +1,100 @@
+//! What is different on Windows: a job object holds all processes of a run, and ends them with itself.
+//!
+//! There is no signal that every program understands, so a stop has one step only: the end of the tree.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
+use sabir_core::launch::StopSignal;
+use tokio::io::AsyncRead;
+use tokio::process::{ChildStdin, Command};
+
+use crate::spawn;
+
+/// A process that we started, in its job.
+pub(crate) type Process = Box<dyn ChildWrapper>;
+
+/// Our end of a pipe.
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+
+/// The steps of a stop, by the names that they have elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::upper_case_acronyms)]
+pub(crate) enum Signal {
+    SIGTERM,
+    SIGKILL,
+}
+
+/// The variable by which processes of a run are known.
+pub(crate) const MARK: &str = "SABIR_RUN_ID";
+
+/// Starts the command in a job of its own.
+pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process)> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut wrapped = CommandWrap::from(command);
+    wrapped.wrap(JobObject).wrap(KillOnDrop);
+    let mut process = wrapped.spawn()?;
+    let missing = || io::Error::other("a pipe is missing");
+    let stdout = process.stdout().take().ok_or_else(missing)?;
+    let stderr = process.stderr().take().ok_or_else(missing)?;
+    Ok((Box::new(stdout), Box::new(stderr), process))
+}
+
+/// Its standard input, once.
+pub(crate) fn take_stdin(process: &mut Process) -> Option<ChildStdin> {
+    process.stdin().take()
+}
+
+/// A group of its own, so that Ctrl-C of our console does not reach it.
+pub(crate) fn own_group(command: &mut Command) {
+    const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
+    command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+}
+
+/// Files in the user's folder for temporary files are private already.
+pub(crate) fn private(_: &mut std::fs::OpenOptions) {}
+
+/// The home folder.
+pub(crate) fn home() -> Option<PathBuf> {
+    std::env::var_os("USERPROFILE").map(PathBuf::from)
+}
+
+/// Whether a file may be executed: its name says so.
+pub(crate) fn executable(file: &Path) -> bool {
+    file.is_file()
+}
+
+/// The file names that a program of this name may have.
+pub(crate) fn names(name: &str) -> impl Iterator<Item = String> + use<> {
+    let name = name.to_owned();
+    [".exe", ".cmd", ".bat"].into_iter().map(move |extension| format!("{name}{extension}"))
+}
+
+/// No agent asks for this here.
+pub(crate) fn superuser() -> bool {
+    false
+}
+
+/// Ends the tree of a process.
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    if signal == Signal::SIGKILL {
+        spawn::kill_tree(leader);
+    }
+}
+
+/// What is left of a job can't be asked for from outside of it.
+pub(crate) fn group_lives(_: u32) -> bool {
+    false
+}
+
+/// The signal for an orderly stop.
+pub(crate) fn stop_signal(_: StopSignal) -> Signal {
+    Signal::SIGTERM
+}
+
+/// Exit code and signal of a process that ended.
+pub(crate) fn ended(status: ExitStatus) -> (Option<i32>, Option<String>) {
+    (status.code(), None)
+}

@@ -14,6 +14,7 @@ mod environment;
 pub mod limits;
 pub mod probe;
 mod pump;
+pub mod signals;
 mod spawn;
 mod stop;
 pub mod supervise;

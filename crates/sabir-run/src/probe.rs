@@ -50,13 +50,8 @@ pub fn program(agent: &Agent) -> Option<PathBuf> {
 /// Everything about an agent, its version included, for which its program is run.
 pub async fn find(agent: &Agent) -> Found {
     let program = program(agent);
-    let not_executable = match agent.launch.program {
-        Program::Named(names) if program.is_none() => names.iter().find_map(|name| {
-            let path = std::env::var_os("PATH")?;
-            std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-        }),
-        _ => None,
-    };
+    let path = std::env::var_os("PATH");
+    let not_executable = if program.is_none() { not_executable(agent, path.as_deref()) } else { None };
     let version = match (&program, agent.launch.program) {
         (Some(program), Program::Named(_)) => version(program).await,
         _ => None,
@@ -66,6 +61,13 @@ pub async fn find(agent: &Agent) -> Found {
     let home = platform::home();
     let login = home.and_then(|home| agent.launch.logins.iter().map(|file| home.join(file)).find(|file| file.is_file()));
     Found { program, not_executable, version, recorded, key, login }
+}
+
+/// A file on the search path that has the name of the agent's program and may not be executed.
+pub fn not_executable(agent: &Agent, path: Option<&OsStr>) -> Option<PathBuf> {
+    let Program::Named(names) = agent.launch.program else { return None };
+    let folders = std::env::split_paths(path?).collect::<Vec<_>>();
+    names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|file| file.is_file())
 }
 
 /// The version that a program gives when asked.

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
-use sabir_core::dialect::End;
-use sabir_core::event::{Event, RunId};
+use sabir_core::dialect::{End, StartFailure};
+use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
 use sabir_core::launch::CommandLine;
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use sabir_core::time::Timestamp;
@@ -141,6 +141,10 @@ impl Control {
 /// How a run ended, for its caller; the events say the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, when it ended badly.
+    pub cause: Option<Cause>,
     /// What is known of its process.
     pub end: End,
     /// It was killed because a cancel was repeated.
@@ -164,9 +168,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
     let spawned = match spawn(&plan) {
         Ok(spawned) => spawned,
         Err(failure) => {
-            let end = End { start_failed: Some(failure), at: now(), ..End::default() };
-            reading.end(&end);
-            return Ended { end, killed: false };
+            return reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false);
         }
     };
     let Spawned { mut child, stdout, stderr, prompt_file } = spawned;
@@ -279,8 +281,15 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
         quiescent: if quiescent && !Tree::provable() { None } else { Some(quiescent) },
         at: now(),
     };
-    reading.end(&end);
-    Ended { end, killed }
+    reading.end(end, killed)
+}
+
+/// Tells of a run that could not even be planned, in the words of one that was.
+pub fn never_began(agent: &'static Agent, run_id: RunId, message: &str, sink: &mut dyn Sink) -> Ended {
+    let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
+    let start = Start { run_id, agent: Some(agent), agent_version: None, at: now() };
+    let mut reading = Reading { decoder: Decoder::new(start), sink, spare: Vec::new() };
+    reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
 }
 
 /// From lines to events to the sink.
@@ -306,13 +315,18 @@ impl<'s> Reading<'s> {
         self.spare = Event::recycle(events);
     }
 
-    fn end(&mut self, end: &End) {
+    fn end(&mut self, end: End, killed: bool) -> Ended {
         let mut events = Vec::new();
-        self.decoder.end(end, &mut events);
+        self.decoder.end(&end, &mut events);
         for event in &events {
             self.sink.event(event);
         }
         self.sink.idle();
+        let (outcome, cause) = match events.last().map(|event| &event.kind) {
+            Some(EventKind::Exited { outcome, cause, .. }) => (*outcome, *cause),
+            _ => (Outcome::Incomplete, None),
+        };
+        Ended { outcome, cause, end, killed }
     }
 }
 

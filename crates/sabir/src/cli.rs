@@ -1,17 +1,22 @@
 //! What users type.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
 Examples:
   sabir demo                                           watch three small runs
+  sabir doctor                                         which agents are installed and ready?
+  sabir run claude \"add a test for the parser\"        run one of them
+  sabir run codex --json \"…\" | jq -c .kind            one vocabulary for all of them
   claude -p \"…\" --output-format stream-json --verbose | sabir parse -
   sabir parse run.jsonl --to result                    usage, cost, tools, files, answer
   sabir parse run.jsonl --to human                     read it in the terminal
 
-Exit codes: 0 done, 2 bad usage, 6 reading or writing failed.";
+Exit codes: 0 done, 1 the agent failed, 2 bad usage, 3 agent not ready, 4 cancelled, 5 timed out,
+6 reading or writing failed, 130 killed by a second Ctrl-C.";
 
 /// One event vocabulary for every coding-agent CLI.
 ///
@@ -27,13 +32,161 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Run(Box<RunArguments>),
+    Batch(BatchArguments),
     Parse(ParseArguments),
+    Doctor(DoctorArguments),
     Agents(AgentsArguments),
     Demo(DemoArguments),
     Completions(CompletionsArguments),
     /// Print the manual page (roff).
     #[command(hide = true)]
     Man,
+}
+
+/// Run an agent and tell what it does.
+///
+/// Starts the agent's own command line, shows its events as they come, and ends when nothing of it is left: Ctrl-C stops it
+/// in good order, a second one kills. The prompt is read from standard input when it is not given, or is `-`.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// The agent. `sabir agents` lists them, `sabir doctor` says which are installed.
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: String,
+
+    /// What it is to do.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+
+    /// Arguments for the agent itself, after `--`.
+    #[arg(value_name = "ARGUMENT", last = true)]
+    pub(crate) extra: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) ask: AskArguments,
+
+    /// Id of the run in the events [default: a new one].
+    #[arg(long, value_name = "ID")]
+    pub(crate) run_id: Option<String>,
+
+    /// Print events as JSON, one per line: the same as `--to events`.
+    #[arg(long, conflicts_with_all = ["quiet", "to"])]
+    pub(crate) json: bool,
+
+    /// Print the answer alone: the same as `--to answer`.
+    #[arg(long, short, conflicts_with = "to")]
+    pub(crate) quiet: bool,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
+    pub(crate) to: String,
+
+    /// Session id in views that need one [default: the agent's own].
+    #[arg(long, value_name = "ID")]
+    pub(crate) session_id: Option<String>,
+
+    /// A price list to use before the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+/// What may be asked of any run.
+#[derive(Args, Clone, Default)]
+pub(crate) struct AskArguments {
+    /// The model, in the agent's own name for it.
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Take up the session of this id.
+    #[arg(long, value_name = "ID", conflicts_with = "continue")]
+    pub(crate) resume: Option<String>,
+
+    /// Take up the last session of the working folder.
+    #[arg(long = "continue")]
+    pub(crate) r#continue: bool,
+
+    /// What it may do without asking [default: what its own settings say].
+    #[arg(long, short, value_name = "LEVEL", value_parser = ["read-only", "edit", "full"])]
+    pub(crate) permission: Option<String>,
+
+    /// How many turns it may take.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<u32>,
+
+    /// How many dollars it may spend.
+    #[arg(long, value_name = "USD", value_parser = crate::start::dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// The working folder.
+    #[arg(long, short = 'C', value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A variable to pass (`NAME`, `PREFIX*`, `*`) or to set (`NAME=VALUE`). May be repeated.
+    #[arg(long, short, value_name = "NAME[=VALUE]", value_parser = crate::start::variable)]
+    pub(crate) env: Vec<sabir_run::Pass>,
+
+    /// The program of the agent, when it is not the one on the search path.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+
+    /// End the run after this time, like 90s, 5m or 2h.
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration, help_heading = "Time limits")]
+    pub(crate) timeout: Option<Duration>,
+
+    /// End it when nothing comes in this time after the start.
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration, help_heading = "Time limits")]
+    pub(crate) first_output_timeout: Option<Duration>,
+
+    /// End it when nothing comes for this time while no tool is running.
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration, help_heading = "Time limits")]
+    pub(crate) idle_timeout: Option<Duration>,
+
+    /// End it when one tool takes longer than this.
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration, help_heading = "Time limits")]
+    pub(crate) tool_timeout: Option<Duration>,
+
+    /// End a process that is still there this time after its result; 0 waits for ever [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration, help_heading = "Time limits")]
+    pub(crate) exit_timeout: Option<Duration>,
+
+    /// Leave alone what the agent leaves running when it ends by itself.
+    #[arg(long)]
+    pub(crate) leave_running: bool,
+}
+
+/// Run many prompts at once.
+///
+/// Each line of the file is a JSON object: `{"agent":"claude-code","prompt":"…"}`, with `id`, `cwd`, `model`, `resume`,
+/// `permission`, `maxTurns`, `maxCost`, `timeoutSeconds` and `extra` where they are wanted. Prints the events of all runs,
+/// told apart by `runId`, or with `--to result` one result per run.
+#[derive(Args)]
+pub(crate) struct BatchArguments {
+    /// The file with the runs; `-` is standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) file: PathBuf,
+
+    /// How many run at once.
+    #[arg(long, short, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: u16,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "events", value_parser = ["events", "result"])]
+    pub(crate) to: String,
+}
+
+/// Say which agents are installed and ready.
+///
+/// Looks for each agent's program, its version, and a key or login (which is never printed), and says what to do next.
+/// Exits with 0 when an agent is ready (all that are named, when some are), else with 3.
+#[derive(Args)]
+pub(crate) struct DoctorArguments {
+    /// Only these agents.
+    #[arg(value_name = "AGENT")]
+    pub(crate) agents: Vec<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Read recorded or piped output of an agent.
@@ -52,7 +205,7 @@ pub(crate) struct ParseArguments {
     pub(crate) agent: String,
 
     /// What to print.
-    #[arg(long, short, value_name = "VIEW", default_value = "events", value_parser = crate::commands::parse::outputs())]
+    #[arg(long, short, value_name = "VIEW", default_value = "events", value_parser = crate::output::names())]
     pub(crate) to: String,
 
     /// Exit code that the agent ended with, where you know it.

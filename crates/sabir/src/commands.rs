@@ -1,6 +1,9 @@
 //! One file per verb.
 
 pub(crate) mod agents;
+pub(crate) mod batch;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod parse;
+pub(crate) mod run;

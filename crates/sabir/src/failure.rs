@@ -20,6 +20,11 @@ impl Failure {
         Self { exit: Exit::BadUsage, what: what.into(), hint: None, cause: None }
     }
 
+    /// An agent can't be started.
+    pub(crate) fn not_ready(what: impl Into<String>) -> Self {
+        Self { exit: Exit::NotReady, what: what.into(), hint: None, cause: None }
+    }
+
     /// Reading or writing failed.
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self { exit: Exit::Delivery, what: format!("{what}: {error}"), hint: None, cause: Some(error.kind()) }

@@ -4,8 +4,11 @@ mod cli;
 mod commands;
 mod exit;
 mod failure;
+mod hint;
 mod input;
+mod output;
 mod print;
+mod start;
 
 use std::process::ExitCode;
 
@@ -32,6 +35,9 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Batch(arguments) => commands::batch::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Parse(arguments) => commands::parse::run(&arguments),
         Command::Agents(arguments) => commands::agents::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),

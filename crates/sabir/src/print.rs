@@ -2,6 +2,7 @@
 
 pub(crate) mod human;
 pub(crate) mod json;
+pub(crate) mod live;
 pub(crate) mod table;
 
 use std::io::Write as _;
@@ -30,6 +31,11 @@ pub(crate) fn warning(text: &str) {
     talk(WARNING, "warning", text);
 }
 
+/// Says what is going on.
+pub(crate) fn note(text: &str) {
+    talk(HINT, "note", text);
+}
+
 /// Says what the user may do.
 pub(crate) fn hint(text: &str) {
     talk(HINT, "hint", text);
@@ -43,6 +49,11 @@ fn talk(style: anstyle::Style, word: &str, text: &str) {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() { Exit::BadUsage.into() } else { Exit::Completed.into() }
+}
+
+/// Whether standard output shows colours.
+pub(crate) fn color() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// Width of the terminal, or what fits everywhere.

@@ -176,6 +176,15 @@ impl SessionResultFold {
         result.api_duration_ms = *api_duration_ms;
     }
 
+    /// Tokens and dollars so far, as far as they are known: for a meter that runs along.
+    pub fn so_far(&self) -> (Option<u64>, Option<f64>) {
+        let model = self.result.model.clone().or_else(|| self.options.model.clone());
+        let mut result = SessionResult { model, ..SessionResult::default() };
+        let prices = self.options.prices.as_ref().unwrap_or_else(|| Table::embedded());
+        cost::fill(&mut result, &self.tally, TokensSource::Estimated, prices);
+        (self.tally.total().total(), result.cost.total)
+    }
+
     /// The result of all events so far.
     pub fn finish(self) -> SessionResult {
         let Self { options, mut result, accounting, tally, .. } = self;

@@ -1,15 +1,14 @@
 //! `sabir agents`: who can be read, and in which dialects.
 
-use std::io::{self, Write as _};
-
 use sabir_core::agent::{ALL, Agent};
+use sabir_core::launch::Capabilities;
 use serde::Serialize;
 
 use crate::cli::AgentsArguments;
 use crate::exit::Exit;
 use crate::failure::{Failure, did_you_mean};
 use crate::print::json::{Out, object};
-use crate::print::{table, width};
+use crate::print::table;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +17,8 @@ struct Listed {
     title: &'static str,
     aliases: &'static [&'static str],
     dialects: Vec<ListedDialect>,
+    can: Capabilities,
+    recorded_versions: &'static [&'static str],
 }
 
 #[derive(Serialize)]
@@ -37,25 +38,37 @@ pub(crate) fn run(arguments: &AgentsArguments) -> Result<Exit, Failure> {
         .iter()
         .map(|agent| {
             let dialects: Vec<&str> = agent.dialects.iter().map(|dialect| dialect.name).collect();
-            vec![agent.id.0.to_owned(), agent.title.to_owned(), agent.aliases.join(", "), dialects.join(", ")]
+            vec![agent.id.0.to_owned(), agent.aliases.join(", "), dialects.join(", "), can(agent)]
         })
         .collect();
-    let mut stdout = anstream::stdout().lock();
-    let bold = anstyle::Style::new().bold();
-    for (index, line) in table::lines(&["AGENT", "NAME", "ALIASES", "READS"], &rows, width()).into_iter().enumerate() {
-        let style = if index == 0 { bold } else { anstyle::Style::new() };
-        writeln!(stdout, "{style}{line}{style:#}").map_err(|error| closed(&error))?;
-    }
+    table::print(&["AGENT", "ALIASES", "READS", "CAN BE ASKED FOR"], &rows)?;
     Ok(Exit::Completed)
 }
 
-fn closed(error: &io::Error) -> Failure {
-    Failure::io("writing to standard output failed", error)
+/// What may be asked of an agent that is started, in the words of the flags.
+fn can(agent: &Agent) -> String {
+    let can = &agent.launch.can;
+    let words = [
+        (can.model, "model"),
+        (can.resume, "resume"),
+        (can.r#continue, "continue"),
+        (can.max_turns, "max-turns"),
+        (can.max_cost, "max-cost"),
+    ];
+    let words = words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word);
+    words.chain(can.permissions.iter().map(|level| level.name())).collect::<Vec<_>>().join(", ")
 }
 
 fn listed(agent: &Agent) -> Listed {
     let dialects = agent.dialects.iter().map(|dialect| ListedDialect { name: dialect.name, about: dialect.about });
-    Listed { id: agent.id.0, title: agent.title, aliases: agent.aliases, dialects: dialects.collect() }
+    Listed {
+        id: agent.id.0,
+        title: agent.title,
+        aliases: agent.aliases,
+        dialects: dialects.collect(),
+        can: agent.launch.can,
+        recorded_versions: agent.launch.recorded,
+    }
 }
 
 /// The agent of that name, or a failure that helps.

@@ -12,13 +12,12 @@ use sabir_core::fold::ResultOptions;
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
 
-use super::parse::color;
 use crate::cli::DemoArguments;
 use crate::exit::Exit;
 use crate::failure::{Failure, did_you_mean};
 use crate::print::human::Human;
 use crate::print::json::Out;
-use crate::print::width;
+use crate::print::{color, width};
 
 /// The agents and their recordings.
 const RECORDINGS: [(&str, &str); 3] = [

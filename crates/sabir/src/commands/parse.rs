@@ -1,43 +1,21 @@
 //! `sabir parse`: a recorded or piped stream to events, a result or a view.
 
-use std::io;
-
-use clap::builder::PossibleValuesParser;
 use sabir_core::agent::Agent;
 use sabir_core::decode::{self, Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, RunId};
-use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
+use sabir_core::fold::ResultOptions;
 use sabir_core::line::Source;
 use sabir_core::price::Table;
-use sabir_core::view::{self, View};
 
 use super::agents;
 use crate::cli::ParseArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::print::human::Human;
-use crate::print::json::{Out, object};
+use crate::output::{self, Output};
+use crate::print::json::Out;
 use crate::print::{self, hint, warning};
-
-/// What `--to` takes beside the views.
-const EVENTS: &str = "events";
-const RESULT: &str = "result";
-const HUMAN: &str = "human";
-
-/// The values of `--to`.
-pub(crate) fn outputs() -> PossibleValuesParser {
-    let own = [
-        (EVENTS, "the event vocabulary, one JSON object per line"),
-        (RESULT, "one object: answer, usage, cost, tools, files, outcome"),
-        (HUMAN, "a transcript to read"),
-    ];
-    let views = view::ALL.iter().map(|entry| (entry.name, entry.about));
-    PossibleValuesParser::new(
-        own.into_iter().chain(views).map(|(name, about)| clap::builder::PossibleValue::new(name).help(about)),
-    )
-}
 
 /// A signal by number or name, as its name.
 pub(crate) fn signal(text: &str) -> Result<String, String> {
@@ -64,7 +42,7 @@ pub(crate) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
         "auto" => None,
         name => Some(agents::find(name)?),
     };
-    let prices = arguments.prices.as_deref().map(read_prices).transpose()?;
+    let prices = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let mut exit = Exit::Completed;
     for path in &arguments.files {
         let outcome = Input::open(path, arguments.max_line).and_then(|input| parse(arguments, agent, prices.clone(), input));
@@ -80,16 +58,6 @@ pub(crate) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn read_prices(path: &std::path::Path) -> Result<Table, Failure> {
-    let unusable = |why: &dyn std::fmt::Display| {
-        Failure::usage(format!("can't use the price list {}: {why}", path.display()))
-            .hint("its form is that of the built-in one; see docs/prices.md")
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
-    let own = Table::parse(&text).map_err(|error| unusable(&error))?;
-    Ok(Table::embedded().clone().overlay(own))
-}
-
 fn parse(
     arguments: &ParseArguments,
     agent: Option<&'static Agent>,
@@ -102,7 +70,12 @@ fn parse(
     }
     let run_id = arguments.run_id.clone().unwrap_or_else(|| input.name.clone());
     let mut decoder = Decoder::new(Start { run_id: RunId::from(run_id), agent, agent_version: None, at: None });
-    let mut sink = Sink::new(arguments, prices);
+    let options = output::Options {
+        result: ResultOptions { model: arguments.model.clone(), prices },
+        session_id: arguments.session_id.clone(),
+        logs: arguments.logs,
+    };
+    let mut sink = Output::new(&arguments.to, options);
     let mut watch = Watch { named: agent, ..Watch::default() };
     let mut out = Out::default();
     let mut spare = Vec::new();
@@ -148,67 +121,6 @@ fn parse(
     out.write()?;
     watch.tell(&input.name);
     Ok(())
-}
-
-/// Where events go.
-enum Sink {
-    Events,
-    Result(Box<SessionResultFold>),
-    Human(Box<Human>),
-    View(Box<dyn View>),
-}
-
-impl Sink {
-    fn new(arguments: &ParseArguments, prices: Option<Table>) -> Self {
-        let result = ResultOptions { model: arguments.model.clone(), prices };
-        match arguments.to.as_str() {
-            RESULT => Self::Result(Box::new(SessionResult::fold_with(result))),
-            HUMAN => Self::Human(Box::new(Human::new(result, color(), print::width()))),
-            name => match view::find(name) {
-                Some(entry) => {
-                    let options = view::Options {
-                        session_id: arguments.session_id.clone(),
-                        logs: arguments.logs,
-                        ..view::Options::default()
-                    };
-                    Self::View((entry.new)(&options))
-                }
-                None => Self::Events,
-            },
-        }
-    }
-
-    fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        match self {
-            Self::Events => {
-                event.write_json(out);
-                out.push(b'\n');
-            }
-            Self::Result(fold) => fold.event(event),
-            Self::Human(human) => human.event(event, out),
-            Self::View(view) => view.event(event, out),
-        }
-    }
-
-    fn end(self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        match self {
-            Self::Events => Ok(()),
-            Self::Result(fold) => object(&fold.finish(), out),
-            Self::Human(human) => {
-                human.end(out);
-                Ok(())
-            }
-            Self::View(mut view) => {
-                view.end(out);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Whether standard output shows colours.
-pub(crate) fn color() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
 /// Looks for what the user should be told about the stream.

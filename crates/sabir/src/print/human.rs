@@ -123,6 +123,25 @@ impl Human {
         out.append(&mut std::mem::take(&mut self.printed).into_bytes());
     }
 
+    /// Tools, tokens and cost so far, for the line that moves.
+    pub(crate) fn meter(&self) -> String {
+        let mut text = String::new();
+        if let Some(call) = self.open.values().next() {
+            let _ = write!(text, "  {}", visible(&call.name));
+            if let Some(detail) = &call.detail {
+                let _ = write!(text, " {}", visible(detail));
+            }
+        }
+        let (tokens, cost) = self.fold.so_far();
+        if let Some(tokens) = tokens {
+            let _ = write!(text, "  {} tokens", grouped(tokens));
+        }
+        if let Some(cost) = cost.filter(|cost| *cost > 0.0) {
+            let _ = write!(text, "  ${cost:.4}");
+        }
+        text
+    }
+
     /// Appends the table of the run.
     pub(crate) fn end(mut self, out: &mut Vec<u8>) {
         self.end_speech();

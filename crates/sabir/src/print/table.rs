@@ -1,6 +1,22 @@
 //! Plain aligned columns.
 
+use std::io::Write as _;
+
 use unicode_width::UnicodeWidthStr as _;
+
+use super::width;
+use crate::failure::Failure;
+
+/// Prints rows under a bold head, as wide as the terminal.
+pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    let bold = anstyle::Style::new().bold();
+    for (index, line) in lines(head, rows, width()).into_iter().enumerate() {
+        let style = if index == 0 { bold } else { anstyle::Style::new() };
+        writeln!(stdout, "{style}{line}{style:#}").map_err(|error| Failure::io("writing to standard output failed", &error))?;
+    }
+    Ok(())
+}
 
 /// Rows of cells under a head; the last column takes what is left of the width.
 pub(crate) fn lines(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {

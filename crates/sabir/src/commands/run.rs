@@ -1,0 +1,169 @@
+//! `sabir run`: starts an agent and tells what it does.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::task::{Context, Poll};
+
+use sabir_core::agent::Agent;
+use sabir_core::event::{Event, RunId};
+use sabir_core::fold::ResultOptions;
+use sabir_run::{Controller, Ended, Plan, Sink};
+
+use super::agents;
+use crate::cli::RunArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, Output};
+use crate::print::live::Live;
+use crate::print::{self, hint};
+use crate::{hint, start};
+
+pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let agent = agents::find(&arguments.agent)?;
+    let (prompt, extra) = prompt(arguments)?;
+    let prices = arguments.prices.as_deref().map(output::read_prices).transpose()?;
+    let name = match (arguments.json, arguments.quiet) {
+        (true, _) => output::EVENTS,
+        (_, true) => output::ANSWER,
+        _ => arguments.to.as_str(),
+    };
+    let options = output::Options {
+        result: ResultOptions { model: arguments.ask.model.clone(), prices },
+        session_id: arguments.session_id.clone(),
+        logs: false,
+    };
+    let output = Output::new(name, options);
+    let run_id = arguments.run_id.as_deref().map_or_else(start::run_id, RunId::from);
+    sabir_run::supervise::take_in_orphans(true);
+    runtime()?.block_on(async {
+        let plan = match start::plan(agent, &prompt, &extra, &arguments.ask, run_id.clone()).await {
+            Ok(plan) => plan,
+            Err(failure) if failure.exit == Exit::NotReady && name != output::HUMAN => {
+                return not_started(agent, run_id, failure, output);
+            }
+            Err(failure) => return Err(failure),
+        };
+        go(plan, output, name != output::HUMAN).await
+    })
+}
+
+/// One thread is enough for any number of agents: they wait for models, and we for them.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("starting the event loop failed", &error))
+}
+
+async fn go(plan: Plan, output: Output, tell: bool) -> Result<Exit, Failure> {
+    let agent = plan.agent;
+    let controller = Controller::default();
+    let control = controller.control();
+    let moving = matches!(output, Output::Human(_));
+    let live = Live::start(moving, {
+        let controller = controller.clone();
+        // Nobody reads any more, so nobody waits for the end of the run.
+        move || {
+            controller.cancel();
+        }
+    });
+    let signals = tokio::spawn(listen(controller, tell || !moving));
+    let mut sink = Printed { output, live, buffer: Vec::new() };
+    let ended = sabir_run::run(plan, control, &mut sink).await;
+    signals.abort();
+    let Printed { output, live, mut buffer } = sink;
+    output.end(&mut buffer)?;
+    live.write(buffer);
+    live.finish()?;
+    let Ended { end, outcome, cause, killed } = ended;
+    let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
+    if exit != Exit::Completed {
+        if tell {
+            let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
+            print::warning(&format!("the run of {} ended: {outcome}{cause}", agent.id));
+        }
+        if let Some(advice) = hint::after(agent, outcome, cause, end.timeout) {
+            hint(&advice);
+        }
+    }
+    if end.quiescent == Some(false) {
+        print::warning("processes of the run are left");
+    }
+    Ok(exit)
+}
+
+/// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.
+fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
+    let live = Live::start(false, || ());
+    let mut sink = Printed { output, live, buffer: Vec::new() };
+    sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
+    let Printed { output, live, mut buffer } = sink;
+    output.end(&mut buffer)?;
+    live.write(buffer);
+    live.finish()?;
+    Err(failure)
+}
+
+/// Turns signals to this process into a stop of the runs: the first asks, the second kills.
+pub(crate) async fn listen(controller: Controller, tell: bool) {
+    let Some(mut signals) = sabir_run::signals::Signals::new() else { return };
+    loop {
+        signals.next().await;
+        let again = controller.cancel();
+        if tell && !again {
+            print::note("stopping; Ctrl-C again kills");
+        }
+    }
+}
+
+/// The prompt and the agent's own arguments.
+fn prompt(arguments: &RunArguments) -> Result<(String, Vec<String>), Failure> {
+    let mut extra = arguments.extra.clone();
+    let given = match &arguments.prompt {
+        Some(prompt) => Some(prompt.clone()),
+        // `sabir run AGENT -- PROMPT` is how one writes a prompt that begins with a dash.
+        None if !extra.is_empty() => Some(extra.remove(0)),
+        None => None,
+    };
+    let prompt = match given {
+        Some(prompt) if prompt != "-" => prompt,
+        given if given.is_some() || !std::io::stdin().is_terminal() => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Failure::usage(format!("can't read the prompt from standard input: {error}")))?;
+            text
+        }
+        _ => String::new(),
+    };
+    if prompt.trim().is_empty() {
+        return Err(Failure::usage("there is no prompt").hint(format!("sabir run {} \"what it is to do\"", arguments.agent)));
+    }
+    if prompt.contains('\0') {
+        return Err(Failure::usage("the prompt holds a NUL character, which no program can be given"));
+    }
+    Ok((prompt, extra))
+}
+
+/// Prints the events of a run.
+struct Printed {
+    output: Output,
+    live: Live,
+    buffer: Vec<u8>,
+}
+
+impl Sink for Printed {
+    fn event(&mut self, event: &Event<'_>) {
+        self.output.event(event, &mut self.buffer);
+    }
+
+    fn idle(&mut self) {
+        self.live.write(std::mem::take(&mut self.buffer));
+        if let Some(meter) = self.output.meter() {
+            self.live.meter(meter);
+        }
+    }
+
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.live.poll_room(context)
+    }
+}

@@ -1,0 +1,118 @@
+//! Where the events of a run go: one choice for every command that has events.
+
+use std::path::Path;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use sabir_core::event::{Event, EventKind};
+use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
+use sabir_core::price::Table;
+use sabir_core::view::{self, View};
+
+use crate::failure::Failure;
+use crate::print::human::Human;
+use crate::print::json::object;
+use crate::print::{color, width};
+
+/// What `--to` takes beside the views.
+pub(crate) const EVENTS: &str = "events";
+pub(crate) const RESULT: &str = "result";
+pub(crate) const HUMAN: &str = "human";
+pub(crate) const ANSWER: &str = "answer";
+
+/// The values of `--to`.
+pub(crate) fn names() -> PossibleValuesParser {
+    let own = [
+        (EVENTS, "the event vocabulary, one JSON object per line"),
+        (RESULT, "one object: answer, usage, cost, tools, files, outcome"),
+        (HUMAN, "a transcript to read"),
+        (ANSWER, "the answer alone"),
+    ];
+    let views = view::ALL.iter().map(|entry| (entry.name, entry.about));
+    PossibleValuesParser::new(own.into_iter().chain(views).map(|(name, about)| PossibleValue::new(name).help(about)))
+}
+
+/// What an output is told beside the events.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) result: ResultOptions,
+    pub(crate) session_id: Option<String>,
+    pub(crate) logs: bool,
+}
+
+/// Turns events into what is printed.
+pub(crate) enum Output {
+    Events,
+    Result(Box<SessionResultFold>),
+    Human(Box<Human>),
+    Answer,
+    View(Box<dyn View>),
+}
+
+impl Output {
+    /// The output of that name.
+    pub(crate) fn new(name: &str, options: Options) -> Self {
+        match name {
+            RESULT => Self::Result(Box::new(SessionResult::fold_with(options.result))),
+            HUMAN => Self::Human(Box::new(Human::new(options.result, color(), width()))),
+            ANSWER => Self::Answer,
+            name => match view::find(name) {
+                Some(entry) => {
+                    let Options { session_id, logs, .. } = options;
+                    Self::View((entry.new)(&view::Options { session_id, logs, ..view::Options::default() }))
+                }
+                None => Self::Events,
+            },
+        }
+    }
+
+    /// Appends what an event gives.
+    pub(crate) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Events => {
+                event.write_json(out);
+                out.push(b'\n');
+            }
+            Self::Result(fold) => fold.event(event),
+            Self::Human(human) => human.event(event, out),
+            Self::Answer => {
+                if let EventKind::Final { text } = &event.kind {
+                    out.extend_from_slice(text.as_bytes());
+                    if !text.ends_with('\n') {
+                        out.push(b'\n');
+                    }
+                }
+            }
+            Self::View(view) => view.event(event, out),
+        }
+    }
+
+    /// Appends what only the end gives.
+    pub(crate) fn end(self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Self::Events | Self::Answer => {}
+            Self::Result(fold) => object(&fold.finish(), out)?,
+            Self::Human(human) => human.end(out),
+            Self::View(mut view) => view.end(out),
+        }
+        Ok(())
+    }
+
+    /// One line about the run so far, for people who wait.
+    pub(crate) fn meter(&self) -> Option<String> {
+        match self {
+            Self::Human(human) => Some(human.meter()),
+            _ => None,
+        }
+    }
+}
+
+/// The built-in prices with those of a file on top.
+pub(crate) fn read_prices(path: &Path) -> Result<Table, Failure> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("can't use the price list {}: {why}", path.display()))
+            .hint("its form is that of the built-in one; see docs/prices.md")
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
+    let own = Table::parse(&text).map_err(|error| unusable(&error))?;
+    Ok(Table::embedded().clone().overlay(own))
+}

@@ -38,6 +38,8 @@ pub struct Start {
     pub agent_version: Option<String>,
     /// When the run started.
     pub at: Option<Timestamp>,
+    /// The agent was asked for more than plain text, so plain text is not its answer.
+    pub structured: bool,
 }
 
 impl Start {
@@ -48,7 +50,7 @@ impl Start {
 
     /// A run whose agent the stream tells.
     pub fn auto() -> Self {
-        Self { run_id: RunId::from("run"), agent: None, agent_version: None, at: None }
+        Self { run_id: RunId::from("run"), agent: None, agent_version: None, at: None, structured: false }
     }
 }
 
@@ -58,6 +60,8 @@ pub struct Decoder {
     seq: u64,
     agent_version: Option<String>,
     started_at: Option<Timestamp>,
+    has_started: bool,
+    named: Option<AgentId>,
     reader: Reader,
     spare: Facts<'static>,
     tools: Tools,
@@ -89,7 +93,9 @@ impl Decoder {
             seq: 0,
             agent_version: start.agent_version,
             started_at: start.at,
-            reader: Reader::Choosing(Chooser::new(start.agent)),
+            has_started: false,
+            named: start.agent.map(|agent| agent.id),
+            reader: Reader::Choosing(Chooser::new(start.agent, start.structured)),
             spare: Facts::default(),
             tools: Tools::default(),
             turn: 0,
@@ -100,10 +106,22 @@ impl Decoder {
         }
     }
 
+    /// Says that the run has started, where its agent is known: a live stream need not wait for the first line.
+    pub fn begin(&mut self, events: &mut Vec<Event<'_>>) {
+        if let Some(agent) = self.named {
+            self.started(agent, events);
+        }
+    }
+
     /// Reads the next line and appends its events. [`Event::recycle`] lets the list be used for the next line.
     pub fn line<'a>(&mut self, line: &Line<'a>, events: &mut Vec<Event<'a>>) {
         match &mut self.reader {
             Reader::Reading(_) => self.read(line, events),
+            // What is meant for people tells nothing about the dialect, so it need not wait for one.
+            Reader::Choosing(_) if line.source == Source::Stderr && self.named.is_some() => {
+                self.begin(events);
+                self.read(line, events);
+            }
             Reader::Choosing(chooser) => {
                 if let Some(choice) = chooser.line(line) {
                     self.choose(choice, events);
@@ -177,6 +195,9 @@ impl Decoder {
     }
 
     fn started(&mut self, agent: AgentId, events: &mut Vec<Event<'_>>) {
+        if std::mem::replace(&mut self.has_started, true) {
+            return;
+        }
         let agent_version = self.agent_version.take().map(Cow::Owned);
         let kind = EventKind::Started { agent: Cow::Borrowed(agent.0), agent_version };
         let origin = Origin { line: None, at: self.started_at };

@@ -287,7 +287,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
 /// Tells of a run that could not even be planned, in the words of one that was.
 pub fn never_began(agent: &'static Agent, run_id: RunId, message: &str, sink: &mut dyn Sink) -> Ended {
     let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
-    let start = Start { run_id, agent: Some(agent), agent_version: None, at: now() };
+    let start = Start { run_id, agent: Some(agent), at: now(), ..Start::auto() };
     let mut reading = Reading { decoder: Decoder::new(start), sink, spare: Vec::new() };
     reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
 }
@@ -301,9 +301,21 @@ struct Reading<'s> {
 
 impl<'s> Reading<'s> {
     fn new(plan: &Plan, sink: &'s mut dyn Sink) -> Self {
-        let start =
-            Start { run_id: plan.run_id.clone(), agent: Some(plan.agent), agent_version: plan.agent_version.clone(), at: now() };
-        Self { decoder: Decoder::new(start), sink, spare: Vec::new() }
+        let start = Start {
+            run_id: plan.run_id.clone(),
+            agent: Some(plan.agent),
+            agent_version: plan.agent_version.clone(),
+            at: now(),
+            structured: true,
+        };
+        let mut reading = Self { decoder: Decoder::new(start), sink, spare: Vec::new() };
+        let mut events = Vec::new();
+        reading.decoder.begin(&mut events);
+        for event in &events {
+            reading.sink.event(event);
+        }
+        reading.sink.idle();
+        reading
     }
 
     fn line(&mut self, line: RawLine<'_>, source: Source) {

@@ -26,6 +26,8 @@ pub(super) struct Choice {
 /// Looks at the first lines of a stream until one of them tells the dialect.
 pub(super) struct Chooser {
     named: Option<&'static Agent>,
+    /// Plain text is not among the candidates.
+    structured: bool,
     held: Vec<Line<'static>>,
     held_bytes: usize,
     saw_json: bool,
@@ -34,8 +36,9 @@ pub(super) struct Chooser {
 }
 
 impl Chooser {
-    pub(super) fn new(named: Option<&'static Agent>) -> Self {
-        Self { named, held: Vec::new(), held_bytes: 0, saw_json: false, votes: vec![0; candidates(named).count()] }
+    pub(super) fn new(named: Option<&'static Agent>, structured: bool) -> Self {
+        let structured = structured && named.is_some_and(|agent| agent.dialects.len() > 1);
+        Self { named, structured, held: Vec::new(), held_bytes: 0, saw_json: false, votes: vec![0; candidates(named).count()] }
     }
 
     /// Takes the next line; the choice, once it is sure.
@@ -58,7 +61,12 @@ impl Chooser {
             }
         }
         // Of one agent there is nothing more to find out when it has one dialect, or only one that prints such a line.
-        let settled = self.named.is_some_and(|agent| agent.dialects.len() == 1 || plausible == 1);
+        let settled = self.named.is_some_and(|agent| {
+            let dialects = agent.dialects.len() - usize::from(self.structured);
+            dialects == 1 || plausible == 1
+        });
+        // An event that we do not know yet must not hold up a run that we watch live.
+        let settled = settled || self.structured && self.saw_json;
         (settled || self.held.len() >= HELD_LINES || self.held_bytes >= HELD_BYTES).then(|| self.best())
     }
 
@@ -75,7 +83,9 @@ impl Chooser {
             return self.take(agent.id, entry);
         }
         match self.named {
-            Some(agent) if self.saw_json => self.take(agent.id, agent.dialects.first().unwrap_or(&text::DIALECT)),
+            Some(agent) if self.saw_json || self.structured || self.held.is_empty() => {
+                self.take(agent.id, agent.dialects.first().unwrap_or(&text::DIALECT))
+            }
             Some(agent) => self.take(agent.id, agent.dialects.last().unwrap_or(&text::DIALECT)),
             None if self.saw_json => {
                 Choice { agent: UNKNOWN_AGENT, dialect: Box::new(UnknownJson), held: std::mem::take(&mut self.held) }

@@ -1,1 +1,97 @@
+//! Runs of real processes through the library: what its callers rely on and the command does not show.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sabir_core::agent;
+use sabir_core::event::{Event, EventKind, Outcome, RunId};
+use sabir_core::launch::{CommandLine, PromptBy, Request};
+use sabir_run::{Controller, Ended, Grace, Plan, Sink};
+
+const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
+const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
+
+/// Keeps all events.
+#[derive(Default)]
+struct Kept(Vec<Event<'static>>);
+
+impl Sink for Kept {
+    fn event(&mut self, event: &Event<'_>) {
+        self.0.push(event.clone().into_owned());
+    }
+}
+
+/// A script in a folder of its own that plays Claude Code.
+fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
+    let agent = agent::find("claude-code").expect("an agent");
+    let program = folder.path().join("agent");
+    fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    let command = agent.command(&Request { prompt: "do it", ..Request::default() }).expect("a command");
+    let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
+    Plan { run_id: RunId::from("test-run"), grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+}
+
+fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
+    sabir_run::supervise::take_in_orphans(false);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut kept = Kept::default();
+    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut kept));
+    (ended, kept.0)
+}
+
+#[test]
+fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The agent answers long after the wrapper is gone and the grace for pipes is over.
+    let text = format!(
+        "setsid sh -c \"echo '{}'; sleep 1; echo '{}'\" &\nwait_for_it() {{ :; }}\nkill -9 $$",
+        quoted(INIT),
+        quoted(RESULT)
+    );
+    let (ended, events) = run(plan(&folder, &text));
+    assert_eq!(ended.outcome, Outcome::Completed, "{events:#?}");
+    assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)));
+    assert!(events.iter().any(|event| matches!(&event.kind, EventKind::Final { text } if text == "done")));
+}
+
+#[test]
+fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ended, _) = run(plan(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")));
+    assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)));
+}
+
+#[test]
+fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
+    let command = CommandLine::default().prompt_by(PromptBy::File("--message-file"));
+    let (ended, _) = run(Plan { command, ..plan(&folder, &text) });
+    assert_eq!(ended.outcome, Outcome::Completed);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
+    assert_eq!((read("copy").as_str(), read("mode").trim()), ("do it", "600"));
+    assert!(!PathBuf::from(read("name").trim()).exists());
+}
+
+#[test]
+fn a_last_burst_larger_than_a_pipe_comes_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ended, events) =
+        run(plan(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
+    assert_eq!(ended.outcome, Outcome::Completed);
+    let longest = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Unrecognized { raw, .. } => Some(raw.len()),
+        _ => None,
+    });
+    assert_eq!(longest.max(), Some(900_000));
+}
+
+/// For use inside double quotes of a shell.
+fn quoted(text: &str) -> String {
+    text.replace('"', "\\\"")
+}

@@ -69,7 +69,7 @@ fn parse(
             .hint("`sabir parse` reads what an agent prints; name the agent with --agent if this really is its output"));
     }
     let run_id = arguments.run_id.clone().unwrap_or_else(|| input.name.clone());
-    let mut decoder = Decoder::new(Start { run_id: RunId::from(run_id), agent, agent_version: None, at: None });
+    let mut decoder = Decoder::new(Start { run_id: RunId::from(run_id), agent, ..Start::auto() });
     let options = output::Options {
         result: ResultOptions { model: arguments.model.clone(), prices },
         session_id: arguments.session_id.clone(),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod parse;
+mod run;
 mod talk;
 
 use std::io::Write as _;

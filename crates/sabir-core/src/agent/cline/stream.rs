@@ -120,8 +120,7 @@ impl Stream {
             ("iteration_end", _) => {
                 self.lanes.find(|lane| !lane.ended && Some(lane.iteration) == event.iteration);
                 if self.lanes.is_main() {
-                    let stop_reason = event.had_tool_calls.and_then(|calls| calls.then_some(Cow::Borrowed("tool_calls")));
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason });
+                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
                 }
             }
             ("usage", _) => self.usage(&event, facts),

@@ -81,8 +81,6 @@ pub(super) struct Event<'a> {
     pub(super) duration_ms: Option<u64>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) iteration: Option<u32>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) had_tool_calls: Option<bool>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) reason: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]

@@ -61,7 +61,6 @@ impl JsonDialect for Stream {
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        self.usage.end(facts);
         self.ending.verdict(facts)
     }
 }
@@ -103,7 +102,6 @@ impl Stream {
                 }
             }
             "assistant.message" => {
-                self.usage.message(data.output_tokens);
                 if main {
                     self.session.model(data.model.take(), facts);
                     let calls = data.tool_requests.as_ref().is_some_and(|calls| !calls.is_empty());

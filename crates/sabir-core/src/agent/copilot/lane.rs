@@ -86,7 +86,7 @@ impl Lane {
     /// A request failed; whether it is tried again is told next.
     pub(super) fn request_failed(&mut self, data: &Data<'_>) {
         let message = data.error_message.as_deref().map_or_else(String::new, |message| plain_message(message).into_owned());
-        let attempt = data.retry_attempt.map_or(self.retries, |attempt| attempt).saturating_add(1);
+        let attempt = data.retry_attempt.unwrap_or(self.retries).saturating_add(1);
         self.failure = Some((attempt, message));
     }
 

@@ -170,7 +170,7 @@ fn sections(patch: &str) -> impl Iterator<Item = &str> {
         if !rest.starts_with(FILE_HEAD) {
             return None;
         }
-        let next = rest.match_indices("\ndiff --git ").next().map_or(rest.len(), |(at, _)| at + 1);
+        let next = rest.find("\ndiff --git ").map_or(rest.len(), |at| at + 1);
         let (section, after) = rest.split_at(next);
         rest = after;
         Some(section)

@@ -25,6 +25,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("codex", &["codex"]),
     ("gemini", &["gemini", "bob"]),
     ("opencode", &["opencode"]),
+    ("copilot", &["copilot", "cline"]),
     ("pi", &["pi"]),
     ("auto", &["auto", "localexec"]),
 ];

@@ -5,7 +5,9 @@
 
 pub mod bob;
 pub mod claude_code;
+pub mod cline;
 pub mod codex;
+pub mod copilot;
 pub mod cursor;
 pub mod gemini;
 pub mod localexec;
@@ -87,8 +89,18 @@ pub struct Accounting {
 }
 
 /// Every agent. The order is that of the lists that people see.
-pub const ALL: &[Agent] =
-    &[claude_code::AGENT, codex::AGENT, gemini::AGENT, cursor::AGENT, opencode::AGENT, pi::AGENT, bob::AGENT, localexec::AGENT];
+pub const ALL: &[Agent] = &[
+    claude_code::AGENT,
+    codex::AGENT,
+    gemini::AGENT,
+    cursor::AGENT,
+    opencode::AGENT,
+    copilot::AGENT,
+    cline::AGENT,
+    pi::AGENT,
+    bob::AGENT,
+    localexec::AGENT,
+];
 
 /// The agent of that id or alias.
 pub fn find(name: &str) -> Option<&'static Agent> {

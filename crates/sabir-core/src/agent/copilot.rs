@@ -1,0 +1,76 @@
+//! Copilot CLI.
+//!
+//! `--output-format json` prints the events of the session, wrapped as `{type, data, id, timestamp, parentId}`, and a
+//! `result` at the end, which alone names the session. Plain text with `-s` is the answer.
+
+mod ending;
+mod lane;
+mod stream;
+mod tools;
+mod usage;
+mod wire;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::json::{self, Str};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("copilot"),
+    aliases: &["copilot-cli", "github-copilot"],
+    title: "Copilot CLI",
+    dialects: &[JSON, text::DIALECT],
+    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+};
+
+const JSON: DialectEntry = DialectEntry {
+    name: "json",
+    about: "one session event per line (`--output-format json`), streamed or not",
+    detect,
+    reader: || Box::new(stream::Stream::default()),
+};
+
+/// How the types of its events begin.
+const FAMILIES: &[&str] = &["session.", "assistant.", "user.", "tool.", "model.", "subagent.", "system.", "hook."];
+
+fn detect(line: &str) -> Match {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        timestamp: Option<&'a RawValue>,
+        #[serde(borrow)]
+        session_id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        exit_code: Option<&'a RawValue>,
+    }
+    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
+    if &*head.r#type == "result" {
+        return Match::yes_if(head.session_id.is_some() && head.exit_code.is_some());
+    }
+    let wrapped = head.data.is_some_and(|data| data.get().starts_with('{')) && head.id.is_some() && head.timestamp.is_some();
+    Match::yes_if(wrapped && FAMILIES.iter().any(|family| head.r#type.starts_with(family)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Match, detect};
+
+    #[test]
+    fn events_are_wrapped_and_the_result_has_an_exit_code() {
+        let event = r#"{"type":"assistant.idle","data":{},"id":"a","timestamp":"2026-01-01T00:00:00Z","parentId":"b"}"#;
+        assert_eq!(detect(event), Match::Yes);
+        assert_eq!(detect(r#"{"type":"result","sessionId":"a","exitCode":0}"#), Match::Yes);
+        assert_eq!(detect(r#"{"type":"result","subtype":"success","session_id":"a"}"#), Match::No);
+        assert_eq!(detect(r#"{"type":"session.idle","properties":{}}"#), Match::No);
+        assert_eq!(detect("plain text"), Match::No);
+    }
+}

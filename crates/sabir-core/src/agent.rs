@@ -3,15 +3,18 @@
 //! An agent is described, never run, here: what it is called, which dialects it speaks, what it can do. The command
 //! line's list, detection and the docs' tables all come from [`ALL`].
 
+mod array;
 pub mod bob;
 pub mod claude_code;
 pub mod codex;
 pub mod cursor;
+pub mod droid;
 pub mod gemini;
 pub mod localexec;
 pub mod opencode;
 pub mod pi;
 mod printed;
+pub mod qwen;
 pub mod text;
 
 use std::fmt;
@@ -84,8 +87,18 @@ pub struct Accounting {
 }
 
 /// Every agent. The order is that of the lists that people see.
-pub const ALL: &[Agent] =
-    &[claude_code::AGENT, codex::AGENT, gemini::AGENT, cursor::AGENT, opencode::AGENT, pi::AGENT, bob::AGENT, localexec::AGENT];
+pub const ALL: &[Agent] = &[
+    claude_code::AGENT,
+    codex::AGENT,
+    gemini::AGENT,
+    cursor::AGENT,
+    opencode::AGENT,
+    pi::AGENT,
+    qwen::AGENT,
+    droid::AGENT,
+    bob::AGENT,
+    localexec::AGENT,
+];
 
 /// The agent of that id or alias.
 pub fn find(name: &str) -> Option<&'static Agent> {

@@ -21,8 +21,9 @@ pub(crate) struct Arguments {
 
 /// Agents that share words are in one group, so that one can be found from the other's recordings.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("claude", &["claude-code", "cursor"]),
+    ("claude", &["claude-code", "cursor", "qwen"]),
     ("codex", &["codex"]),
+    ("droid", &["droid"]),
     ("gemini", &["gemini", "bob"]),
     ("opencode", &["opencode"]),
     ("copilot", &["copilot", "cline"]),

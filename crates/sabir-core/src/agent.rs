@@ -3,17 +3,20 @@
 //! An agent is described, never run, here: what it is called, which dialects it speaks, what it can do. The command
 //! line's list, detection and the docs' tables all come from [`ALL`].
 
+mod array;
 pub mod bob;
 pub mod claude_code;
 pub mod cline;
 pub mod codex;
 pub mod copilot;
 pub mod cursor;
+pub mod droid;
 pub mod gemini;
 pub mod localexec;
 pub mod opencode;
 pub mod pi;
 mod printed;
+pub mod qwen;
 pub mod text;
 
 use std::fmt;
@@ -95,9 +98,11 @@ pub const ALL: &[Agent] = &[
     gemini::AGENT,
     cursor::AGENT,
     opencode::AGENT,
+    pi::AGENT,
+    qwen::AGENT,
+    droid::AGENT,
     copilot::AGENT,
     cline::AGENT,
-    pi::AGENT,
     bob::AGENT,
     localexec::AGENT,
 ];

@@ -7,7 +7,6 @@
 //! | json-array | `--output-format json --verbose`: all lines of stream-json as one array on one line |
 //! | text | `--output-format text` |
 
-mod array;
 mod command;
 mod fast;
 mod lane;
@@ -18,6 +17,7 @@ mod wire;
 
 use serde::Deserialize;
 
+use super::array::{self, JsonArray};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
 use crate::json::{self, Str};
 
@@ -40,8 +40,8 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "json-array",
             about: "all messages as one JSON array on one line",
-            detect: array::detect,
-            reader: || Box::new(array::JsonArray::default()),
+            detect: |line| array::detect(line, detect),
+            reader: || Box::new(JsonArray::<StreamJson>::default()),
         },
         text::DIALECT,
     ],
@@ -60,6 +60,9 @@ struct Marks<'a> {
     claude_code_version: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     slash_commands: Option<serde::de::IgnoredAny>,
+    /// A cousin says who it is.
+    #[serde(default)]
+    qwen_code_version: Option<serde::de::IgnoredAny>,
     #[serde(default)]
     total_cost_usd: Option<serde::de::IgnoredAny>,
     #[serde(default, rename = "modelUsage")]
@@ -78,7 +81,9 @@ fn detect(line: &str) -> Match {
     let Some(marks) = json::parse::<Marks<'_>>(line) else { return Match::No };
     let subtype = marks.subtype.as_deref().unwrap_or_default();
     match &*marks.r#type {
-        "system" if subtype == "init" => Match::yes_if(marks.claude_code_version.is_some() || marks.slash_commands.is_some()),
+        "system" if subtype == "init" => Match::yes_if(
+            marks.claude_code_version.is_some() || (marks.slash_commands.is_some() && marks.qwen_code_version.is_none()),
+        ),
         "system" if matches!(subtype, "api_retry" | "ui_invalidate" | "hook_started" | "hook_response" | "status") => {
             Match::Maybe
         }

@@ -7,10 +7,7 @@ mod stream;
 mod tokens;
 
 use super::printed::PrintedObject;
-use super::text::PlainText;
 use super::{Accounting, Agent, AgentId, DialectEntry, text};
-use crate::dialect::{Dialect, End, Facts, Verdict};
-use crate::line::Line;
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -30,23 +27,8 @@ pub const AGENT: Agent = Agent {
             detect: object::detect,
             reader: || Box::new(PrintedObject::<object::Object>::default()),
         },
-        DialectEntry { reader: || Box::new(Text::default()), ..text::DIALECT },
+        DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
     launch: command::LAUNCH,
 };
-
-/// Plain text whose exit code says more than that it failed.
-#[derive(Default)]
-struct Text(PlainText);
-
-impl Dialect for Text {
-    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        self.0.line(line, facts);
-    }
-
-    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
-        let verdict = self.0.end(end, facts);
-        ending::with_exit_code(verdict, end)
-    }
-}

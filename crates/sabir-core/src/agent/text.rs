@@ -40,3 +40,26 @@ impl Dialect for PlainText {
         Verdict { exit_code_decides: true, ..Verdict::of(outcome) }
     }
 }
+
+/// Plain text of an agent whose exit codes say more than that it failed.
+pub(super) struct WithEnding {
+    text: PlainText,
+    ending: fn(Verdict, &End) -> Verdict,
+}
+
+impl WithEnding {
+    /// Text whose verdict that function has the last word on.
+    pub(super) fn new(ending: fn(Verdict, &End) -> Verdict) -> Self {
+        Self { text: PlainText::default(), ending }
+    }
+}
+
+impl Dialect for WithEnding {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        self.text.line(line, facts);
+    }
+
+    fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
+        (self.ending)(self.text.end(end, facts), end)
+    }
+}

@@ -1,4 +1,4 @@
-//! `--output-format json --verbose`: the lines of stream-json as the elements of one array, on one line.
+//! One JSON array on one line: how CLIs print all messages of a stream at once, at the end.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,19 +6,18 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::StreamJson;
-use crate::agent::Match;
+use super::Match;
 use crate::dialect::{Dialect, End, Facts, Verdict};
 use crate::json;
 use crate::line::Line;
 
-/// Reads the array; its elements are read as lines.
+/// Reads the array; its elements are read as lines of the inner dialect.
 #[derive(Debug, Default)]
-pub(super) struct JsonArray {
-    inner: StreamJson,
+pub(super) struct JsonArray<D> {
+    inner: D,
 }
 
-impl Dialect for JsonArray {
+impl<D: Dialect> Dialect for JsonArray<D> {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if !line.text.trim_start().starts_with('[') {
             return self.inner.line(line, facts);
@@ -34,11 +33,11 @@ impl Dialect for JsonArray {
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
-        Dialect::end(&mut self.inner, end, facts)
+        self.inner.end(end, facts)
     }
 }
 
-impl JsonArray {
+impl<D: Dialect> JsonArray<D> {
     fn array<'a>(&mut self, text: &'a str, line: &Line<'a>, facts: &mut Facts<'a>) {
         let mut elements = Vec::new();
         let mut reader = serde_json::Deserializer::from_str(text);
@@ -71,12 +70,12 @@ impl<'de: 'a, 'a> Visitor<'de> for Elements<'_, 'a> {
     }
 }
 
-/// An array whose first element is a message of ours.
-pub(super) fn detect(line: &str) -> Match {
+/// How sure its first element makes us of an array, by how sure a line makes us.
+pub(super) fn detect(line: &str, detect_line: fn(&str) -> Match) -> Match {
     let Some(rest) = line.trim_start().strip_prefix('[') else { return Match::No };
     let mut first = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     match first.next() {
-        Some(Ok(element)) => super::detect(element.get()),
+        Some(Ok(element)) => detect_line(element.get()),
         _ => Match::No,
     }
 }

@@ -1,0 +1,29 @@
+//! Droid (`droid exec`).
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | stream-json | `-o stream-json`; `-o json` prints a result object alone |
+//! | text | `-o text` |
+
+mod ending;
+mod stream;
+mod tools;
+
+use super::{Accounting, Agent, AgentId, DialectEntry, text};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("droid"),
+    aliases: &["factory"],
+    title: "Droid",
+    dialects: &[
+        DialectEntry {
+            name: "stream-json",
+            about: "one JSON event per line; of `json` the result only",
+            detect: stream::detect,
+            reader: || Box::new(stream::Stream::default()),
+        },
+        text::DIALECT,
+    ],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+};

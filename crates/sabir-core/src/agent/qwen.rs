@@ -1,0 +1,106 @@
+//! Qwen Code (`qwen -p`).
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | stream-json | `--output-format stream-json [--include-partial-messages]` |
+//! | json-array | `--output-format json`: the lines of stream-json as one array on one line |
+//! | text | `--output-format text` |
+
+mod ending;
+mod figures;
+mod lane;
+mod stream;
+mod tools;
+mod wire;
+
+use serde::Deserialize;
+
+use super::array::{self, JsonArray};
+use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::json::{self, Str};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("qwen"),
+    aliases: &["qwen-code"],
+    title: "Qwen Code",
+    dialects: &[
+        DialectEntry {
+            name: "stream-json",
+            about: "one JSON object per line, with or without partial messages",
+            detect,
+            reader: || Box::new(stream::Stream::default()),
+        },
+        DialectEntry {
+            name: "json-array",
+            about: "all messages as one JSON array on one line",
+            detect: |line| array::detect(line, detect),
+            reader: || Box::new(JsonArray::<stream::Stream>::default()),
+        },
+        DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
+    ],
+    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+};
+
+/// The types are those of Claude Code; these fields are its own, or those that it leaves out.
+fn detect(line: &str) -> Match {
+    use serde::de::IgnoredAny;
+    #[derive(Deserialize)]
+    struct Probe<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow, default)]
+        subtype: Option<Str<'a>>,
+        uuid: Option<IgnoredAny>,
+        qwen_code_version: Option<IgnoredAny>,
+        data: Option<IgnoredAny>,
+        permission_denials: Option<IgnoredAny>,
+        total_cost_usd: Option<IgnoredAny>,
+        #[serde(rename = "modelUsage")]
+        model_usage: Option<IgnoredAny>,
+        message: Option<IgnoredAny>,
+        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        event: Option<Event<'a>>,
+        api_message_id: Option<IgnoredAny>,
+        request_id: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+    }
+    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
+    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some()) else { return Match::No };
+    match (&*probe.r#type, probe.subtype.as_deref()) {
+        ("system", Some("init")) => Match::yes_if(probe.qwen_code_version.is_some()),
+        ("system", Some("retry" | "task_started" | "task_notification")) => Match::yes_if(probe.data.is_some()),
+        ("stream_event", _) if probe.event.as_ref().is_some_and(|event| &*event.r#type == "goal_state") => Match::Yes,
+        ("stream_event", _) => maybe(probe.event.is_some() && probe.api_message_id.is_none()),
+        ("assistant" | "user", _) => maybe(probe.message.is_some() && probe.request_id.is_none()),
+        ("result", Some(_)) => {
+            maybe(probe.permission_denials.is_some() && probe.total_cost_usd.is_none() && probe.model_usage.is_none())
+        }
+        _ => Match::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use crate::agent::Match;
+
+    #[test]
+    fn only_its_own_lines_are_sure() {
+        for (rest, want) in [
+            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"0.24.4""#, Match::Yes),
+            (r#""type":"system","subtype":"init","slash_commands":[]"#, Match::No),
+            (r#""type":"stream_event","event":{"type":"goal_state"}"#, Match::Yes),
+            (r#""type":"stream_event","event":{"type":"message_stop"}"#, Match::Maybe),
+            (r#""type":"system","subtype":"retry","data":{}"#, Match::Yes),
+            (r#""type":"result","subtype":"success","permission_denials":[]"#, Match::Maybe),
+            (r#""type":"result","subtype":"success","permission_denials":[],"total_cost_usd":0.1"#, Match::No),
+        ] {
+            assert_eq!(detect(&format!(r#"{{"uuid":"u",{rest}}}"#)), want, "{rest}");
+        }
+    }
+}

@@ -24,8 +24,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("claude", &["claude-code", "cursor"]),
     ("codex", &["codex"]),
     ("gemini", &["gemini", "bob"]),
-    ("opencode", &["opencode"]),
+    ("opencode", &["opencode", "kilo"]),
     ("pi", &["pi"]),
+    ("goose", &["goose"]),
+    ("text", &["aider"]),
     ("auto", &["auto", "localexec"]),
 ];
 

@@ -3,13 +3,17 @@
 //! An agent is described, never run, here: what it is called, which dialects it speaks, what it can do. The command
 //! line's list, detection and the docs' tables all come from [`ALL`].
 
+pub mod aider;
 pub mod bob;
 pub mod claude_code;
 pub mod codex;
 pub mod cursor;
 pub mod gemini;
+pub mod goose;
+pub mod kilo;
 pub mod localexec;
 pub mod opencode;
+mod parts;
 pub mod pi;
 mod printed;
 pub mod text;
@@ -84,8 +88,19 @@ pub struct Accounting {
 }
 
 /// Every agent. The order is that of the lists that people see.
-pub const ALL: &[Agent] =
-    &[claude_code::AGENT, codex::AGENT, gemini::AGENT, cursor::AGENT, opencode::AGENT, pi::AGENT, bob::AGENT, localexec::AGENT];
+pub const ALL: &[Agent] = &[
+    claude_code::AGENT,
+    codex::AGENT,
+    gemini::AGENT,
+    cursor::AGENT,
+    opencode::AGENT,
+    kilo::AGENT,
+    pi::AGENT,
+    bob::AGENT,
+    goose::AGENT,
+    aider::AGENT,
+    localexec::AGENT,
+];
 
 /// The agent of that id or alias.
 pub fn find(name: &str) -> Option<&'static Agent> {

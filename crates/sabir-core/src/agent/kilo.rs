@@ -15,12 +15,8 @@ pub const AGENT: Agent = Agent {
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
 };
 
-const RUN: DialectEntry = DialectEntry {
-    name: "run",
-    about: "events of `run --format json`",
-    detect,
-    reader: || Box::new(parts::Run::default()),
-};
+const RUN: DialectEntry =
+    DialectEntry { name: "run", about: "events of `run --format json`", detect, reader: || Box::new(parts::Run::default()) };
 
 fn detect(line: &str) -> Match {
     match parts::run_line(line) {

@@ -201,7 +201,9 @@ impl Transcript {
                 if self.text.as_str().is_empty() && line.trim().is_empty() {
                     return;
                 }
-                self.speak(facts);
+                if !line.trim().is_empty() {
+                    self.speak(facts);
+                }
                 self.text.push(&delta);
                 self.edits.line(line);
                 facts.push(EventKind::Text { delta: delta.into(), message_id: None });

@@ -11,7 +11,6 @@ use super::wire::{Content, Figures, Message};
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome};
 use crate::json::Str;
-use crate::time::Timestamp;
 
 /// How an error begins that Goose tells as a message, and how it ends.
 const ERROR_START: &str = "Ran into this error";
@@ -57,7 +56,6 @@ pub(super) fn notice(text: &str, has_id: bool) -> Option<Notice<'_>> {
 impl Conversation {
     /// Reads a message, or a piece of one. False when a part of it is of no known type.
     pub(super) fn message<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) -> bool {
-        facts.at = message.created.and_then(|seconds| seconds.checked_mul(1_000)).and_then(Timestamp::from_millis);
         let for_people = message.metadata.is_none_or(|metadata| metadata.user_visible != Some(false));
         let by_model = &*message.role == "assistant";
         let mut known = true;

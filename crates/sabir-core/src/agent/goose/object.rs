@@ -40,7 +40,6 @@ pub(super) fn detect(line: &str) -> Match {
     match line {
         // Who may see a message is said of every message, and by nobody else.
         "        \"userVisible\": true," | "        \"userVisible\": false," => Match::Yes,
-        "  \"messages\": [" => Match::Maybe,
         _ if banner::piece(line).is_some_and(|(piece, _)| piece == Piece::Feet) => Match::Maybe,
         _ => Match::No,
     }
@@ -79,15 +78,14 @@ impl Object {
         };
         let Wire { mut messages, metadata } = wire;
         // The messages of a session that goes on are all there; this run begins with what was asked last.
-        let asked = messages.iter().rposition(|message| {
-            &*message.role == "user" && message.content.iter().any(|content| &*content.r#type == "text")
-        });
+        let asked = messages
+            .iter()
+            .rposition(|message| &*message.role == "user" && message.content.iter().any(|content| &*content.r#type == "text"));
         messages.drain(..asked.filter(|_| self.banner.resumed).unwrap_or(0));
         let mut known = true;
         for message in messages {
             known &= self.conversation.message(message, facts);
         }
-        facts.at = None;
         if !known {
             facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
         }

@@ -8,16 +8,13 @@ use serde_json::value::RawValue;
 use crate::event::{EventKind, UsageScope};
 use crate::json::{self, Str};
 
-/// A message, or the next piece of one.
+/// A message, or the next piece of one. Its time is in whole seconds, too coarse to say how long anything took, and is left.
 #[derive(Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) id: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) role: Str<'a>,
-    /// Seconds since 1970.
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) created: Option<i64>,
     #[serde(borrow)]
     pub(super) content: Vec<Content<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]

@@ -293,17 +293,18 @@ impl Transcript {
         }
     }
 
-    /// What all answers cost. Rounded figures are not told as if they were exact.
+    /// What all answers cost. Rounded figures are not told as if they were exact, nor one figure as if it were all.
     fn tell_bill(&mut self, facts: &mut Facts<'_>) {
         let Some(Bill { sent, received, session_cost }) = self.bill.take() else { return };
-        if received.is_none() && session_cost.is_none() {
+        let exact = sent.zip(received);
+        if exact.is_none() && session_cost.is_none() {
             return;
         }
         facts.push(EventKind::Usage {
             // How much of it was cached is said for some providers only.
             input_tokens: None,
-            output_tokens: received,
-            total_tokens: sent.zip(received).map(|(sent, received)| sent.saturating_add(received)),
+            output_tokens: exact.map(|(_, received)| received),
+            total_tokens: exact.map(|(sent, received)| sent.saturating_add(received)),
             cache_read_tokens: None,
             cache_write_tokens: None,
             cache_write_1h_tokens: None,

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use crate::dialect::Facts;
 use crate::event::EventKind;
 
 /// What the banner said.
@@ -36,9 +37,9 @@ pub(super) fn piece(line: &str) -> Option<(Piece, &str)> {
 }
 
 impl Banner {
-    /// Reads a line, if it is one of the banner. The last one says the session.
-    pub(super) fn line(&mut self, line: &str) -> Option<Option<EventKind<'static>>> {
-        let (piece, text) = piece(line)?;
+    /// Reads a line; false when it is none of the banner. The last one says the session.
+    pub(super) fn line(&mut self, line: &str, facts: &mut Facts<'_>) -> bool {
+        let Some((piece, text)) = piece(line) else { return false };
         let (first, second) = text.split_once(" · ").unwrap_or((text, ""));
         let known = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         match piece {
@@ -48,9 +49,9 @@ impl Banner {
                 self.model = second.split_once(' ').and_then(|(_, model)| known(model));
             }
             Piece::Body => (self.session_id, self.cwd) = (known(first), known(second)),
-            Piece::Feet => return Some(Some(self.session())),
+            Piece::Feet => facts.push(self.session()),
         }
-        Some(None)
+        true
     }
 
     fn session(&self) -> EventKind<'static> {
@@ -68,18 +69,20 @@ impl Banner {
 #[cfg(test)]
 mod tests {
     use super::{Banner, EventKind};
+    use crate::dialect::Facts;
 
     #[test]
     fn the_banner_says_session_model_and_folder() {
-        let mut banner = Banner::default();
-        assert_eq!(banner.line("    __( O)>  ● resuming · openai gpt-4o"), Some(None));
-        assert_eq!(banner.line("   \\____)    20261115_3 · /home/user/a · b"), Some(None));
-        let Some(Some(EventKind::Session { session_id, model, cwd, .. })) = banner.line("     L L     goose is ready") else {
-            panic!("the feet end the banner");
-        };
+        let (mut banner, mut facts) = (Banner::default(), Facts::default());
+        assert!(banner.line("    __( O)>  ● resuming · openai gpt-4o", &mut facts));
+        assert!(banner.line("   \\____)    20261115_3 · /home/user/a · b", &mut facts));
+        assert!(facts.is_empty());
+        assert!(banner.line("     L L     goose is ready", &mut facts));
+        let kinds: Vec<_> = facts.iter().map(|fact| fact.kind.clone()).collect();
+        let [EventKind::Session { session_id, model, cwd, .. }] = &kinds[..] else { panic!("the feet end the banner") };
         assert_eq!((session_id.as_deref(), model.as_deref()), (Some("20261115_3"), Some("gpt-4o")));
         assert_eq!(cwd.as_deref(), Some("/home/user/a · b"));
         assert!(banner.resumed);
-        assert_eq!(banner.line("some text"), None);
+        assert!(!banner.line("some text", &mut facts));
     }
 }

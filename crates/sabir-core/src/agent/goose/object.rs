@@ -55,10 +55,11 @@ impl Dialect for Object {
                 own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));
             }
             printed::Piece::Outside if line.text.trim().is_empty() => {}
-            printed::Piece::Outside => match self.banner.line(&line.text) {
-                Some(said) => said.into_iter().for_each(|session| facts.push(session)),
-                None => facts.push(EventKind::Activity { message: line.text.clone() }),
-            },
+            printed::Piece::Outside => {
+                if !self.banner.line(&line.text, facts) {
+                    facts.push(EventKind::Activity { message: line.text.clone() });
+                }
+            }
             printed::Piece::TooLong => facts.unrecognized(None, line),
         }
     }

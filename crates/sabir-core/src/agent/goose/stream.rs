@@ -121,8 +121,7 @@ impl JsonDialect for Stream {
     }
 
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        if let Some(said) = self.banner.line(&line.text) {
-            said.into_iter().for_each(|session| facts.push(session));
+        if self.banner.line(&line.text, facts) {
             return;
         }
         // Words for people have no end of line, so that an event may stand behind them.

@@ -43,8 +43,7 @@ fn is_rule(line: &str) -> bool {
 
 impl Dialect for Text {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        if let Some(said) = self.banner.line(&line.text) {
-            said.into_iter().for_each(|session| facts.push(session));
+        if self.banner.line(&line.text, facts) {
             return;
         }
         if is_rule(&line.text) {

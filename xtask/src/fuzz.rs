@@ -25,9 +25,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("codex", &["codex"]),
     ("droid", &["droid"]),
     ("gemini", &["gemini", "bob"]),
-    ("opencode", &["opencode"]),
+    ("opencode", &["opencode", "kilo"]),
     ("copilot", &["copilot", "cline"]),
     ("pi", &["pi"]),
+    ("goose", &["goose"]),
+    ("text", &["aider"]),
     ("auto", &["auto", "localexec"]),
 ];
 

@@ -3,6 +3,7 @@
 //! An agent is described, never run, here: what it is called, which dialects it speaks, what it can do. The command
 //! line's list, detection and the docs' tables all come from [`ALL`].
 
+pub mod aider;
 mod array;
 pub mod bob;
 pub mod claude_code;
@@ -12,8 +13,11 @@ pub mod copilot;
 pub mod cursor;
 pub mod droid;
 pub mod gemini;
+pub mod goose;
+pub mod kilo;
 pub mod localexec;
 pub mod opencode;
+mod parts;
 pub mod pi;
 mod printed;
 pub mod qwen;
@@ -98,11 +102,14 @@ pub const ALL: &[Agent] = &[
     gemini::AGENT,
     cursor::AGENT,
     opencode::AGENT,
+    kilo::AGENT,
     pi::AGENT,
     qwen::AGENT,
     droid::AGENT,
     copilot::AGENT,
     cline::AGENT,
+    goose::AGENT,
+    aider::AGENT,
     bob::AGENT,
     localexec::AGENT,
 ];

@@ -1,19 +1,16 @@
 //! `opencode`.
 //!
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
-//! as server-sent events. Both speak of the same parts, which `part` turns into events.
+//! as server-sent events. Both speak of the same parts, whose shape is in `parts`.
 
 mod command;
-mod ending;
-mod part;
-mod run;
 mod server;
 mod session;
-mod wire;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::parts::{self, RunLine};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
 use crate::json::{self, Str};
 
@@ -31,7 +28,7 @@ const RUN: DialectEntry = DialectEntry {
     name: "run",
     about: "events of `run --format json`",
     detect: detect_run,
-    reader: || Box::new(run::Run::default()),
+    reader: || Box::new(parts::Run::default()),
 };
 
 const SERVER: DialectEntry = DialectEntry {
@@ -46,12 +43,6 @@ const SERVER: DialectEntry = DialectEntry {
 struct Head<'a> {
     #[serde(borrow)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow, rename = "sessionID")]
-    session_id: Option<Str<'a>>,
-    #[serde(borrow)]
-    part: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
     #[serde(borrow)]
     properties: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -60,14 +51,13 @@ struct Head<'a> {
     payload: Option<&'a RawValue>,
 }
 
+/// Forks print the same lines; the end of a step tells them apart.
 fn detect_run(line: &str) -> Match {
-    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
-    let body = match head.r#type.as_deref() {
-        Some("step_start" | "step_finish" | "text" | "reasoning" | "tool_use") => head.part,
-        Some("error") => head.error,
-        _ => None,
-    };
-    Match::yes_if(body.is_some() && head.session_id.is_some_and(|id| id.starts_with("ses_")))
+    match parts::run_line(line) {
+        RunLine::Other => Match::No,
+        RunLine::Any => Match::Maybe,
+        RunLine::StepEnd { measured } => Match::yes_if(!measured),
+    }
 }
 
 fn detect_server(line: &str) -> Match {
@@ -84,8 +74,10 @@ mod tests {
     #[test]
     fn run_lines_tell() {
         let step = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
-        assert_eq!(detect_run(step), Match::Yes);
-        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Match::Yes);
+        assert_eq!(detect_run(step), Match::Maybe);
+        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Match::Maybe);
+        let end = r#"{"type":"step_finish","timestamp":1,"sessionID":"ses_1","part":{"type":"step-finish","reason":"stop"}}"#;
+        assert_eq!(detect_run(end), Match::Yes);
         assert_eq!(detect_run(r#"{"type":"error","message":"no"}"#), Match::No);
         assert_eq!(detect_server(step), Match::No);
     }

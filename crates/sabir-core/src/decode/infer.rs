@@ -25,9 +25,9 @@ struct Arguments<'a> {
     path: Option<Str<'a>>,
     #[serde(borrow, alias = "contents", alias = "file_text", alias = "fileText", alias = "new_source")]
     content: Option<Str<'a>>,
-    #[serde(borrow, alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text")]
+    #[serde(borrow, alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text", alias = "before")]
     old_string: Option<Str<'a>>,
-    #[serde(borrow, alias = "newString", alias = "new_str", alias = "newText", alias = "new_text")]
+    #[serde(borrow, alias = "newString", alias = "new_str", alias = "newText", alias = "new_text", alias = "after")]
     new_string: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     edits: Option<Vec<Edit<'a>>>,

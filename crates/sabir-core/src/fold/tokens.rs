@@ -192,7 +192,11 @@ impl UsageTally {
         else {
             return;
         };
-        let divided = input_tokens.is_some() || output_tokens.is_some();
+        let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
+        // Of a total whose classes are not all known, the rest belongs to those that are not.
+        let known = classes.into_iter().flatten().fold(0, u64::saturating_add);
+        let undivided = total_tokens.filter(|_| input_tokens.is_none() || output_tokens.is_none());
+        let undivided = undivided.map(|total| total.saturating_sub(known));
         let tokens = Tokens {
             uncached_input: *input_tokens,
             cache_read: *cache_read_tokens,
@@ -200,7 +204,7 @@ impl UsageTally {
             cache_write_1h: *cache_write_1h_tokens,
             output: *output_tokens,
             reasoning: *reasoning_tokens,
-            undivided: total_tokens.filter(|_| !divided),
+            undivided,
         };
         let level = match scope {
             UsageScope::Message => &mut self.message,
@@ -313,6 +317,19 @@ mod tests {
         tally.event(&usage(UsageScope::Message, 5, "a"));
         assert_eq!((tally.total().uncached_input, tally.source()), (Some(43), TokensSource::Summed));
         assert_eq!(tally.by_model()[&Some("a".to_owned())].tokens.uncached_input, Some(36));
+    }
+
+    #[test]
+    fn what_a_total_does_not_divide_is_counted_and_no_class_is_made_up() {
+        let mut tally = UsageTally::default();
+        let mut usage = usage(UsageScope::Turn, 0, "a");
+        if let EventKind::Usage { input_tokens, output_tokens, total_tokens, .. } = &mut usage {
+            (*input_tokens, *output_tokens, *total_tokens) = (None, Some(110), Some(2_310));
+        }
+        tally.event(&usage);
+        let total = tally.total();
+        assert_eq!((total.uncached_input, total.output, total.undivided), (None, Some(110), Some(2_200)));
+        assert_eq!(total.total(), Some(2_310));
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn words_stay_in_their_rooms() {
     assert_none(&wrong);
 }
 
+/// Shapes that several agents print are in the same folder, and see no agent at all.
 #[test]
 fn an_agent_sees_the_vocabulary_and_no_other_agent() {
     const FOLDER: &str = "crates/sabir-core/src/agent/";

@@ -9,10 +9,10 @@ mod wire;
 
 use std::borrow::Cow;
 
-use super::ending::{self, Ending};
-use super::part::ToolCall;
 use super::session::{PartKind, Role, Sessions};
-use super::wire::{Failure, Part, plan};
+use crate::agent::parts::ending::{self, Ending};
+use crate::agent::parts::tool::ToolCall;
+use crate::agent::parts::wire::{Failure, Part, plan};
 use crate::dialect::{Dialect, End, Facts, Verdict};
 use crate::event::{EventKind, ToolStatus};
 use crate::json::{self, JsonDialect};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::wire::{Failure, Part, Todo};
+use crate::agent::parts::wire::{Failure, Part, Todo};
 use crate::json::{self, Str};
 
 /// Any event, bare or wrapped.

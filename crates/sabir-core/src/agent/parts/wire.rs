@@ -12,124 +12,124 @@ use crate::time::Timestamp;
 
 /// A part of a message.
 #[derive(Deserialize)]
-pub(super) struct Part<'a> {
+pub(in crate::agent) struct Part<'a> {
     #[serde(borrow)]
-    pub(super) r#type: Str<'a>,
+    pub(in crate::agent) r#type: Str<'a>,
     #[serde(borrow)]
-    pub(super) id: Option<Str<'a>>,
+    pub(in crate::agent) id: Option<Str<'a>>,
     #[serde(borrow, rename = "messageID")]
-    pub(super) message_id: Option<Str<'a>>,
+    pub(in crate::agent) message_id: Option<Str<'a>>,
     #[serde(borrow, rename = "sessionID")]
-    pub(super) session_id: Option<Str<'a>>,
+    pub(in crate::agent) session_id: Option<Str<'a>>,
     #[serde(borrow)]
-    pub(super) text: Option<Str<'a>>,
+    pub(in crate::agent) text: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) time: Option<Span>,
+    pub(in crate::agent) time: Option<Span>,
     #[serde(borrow)]
-    pub(super) tool: Option<Str<'a>>,
+    pub(in crate::agent) tool: Option<Str<'a>>,
     #[serde(borrow, rename = "callID")]
-    pub(super) call_id: Option<Str<'a>>,
+    pub(in crate::agent) call_id: Option<Str<'a>>,
     #[serde(borrow)]
-    pub(super) state: Option<ToolState<'a>>,
+    pub(in crate::agent) state: Option<ToolState<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) reason: Option<Str<'a>>,
+    pub(in crate::agent) reason: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) tokens: Option<Tokens>,
+    pub(in crate::agent) tokens: Option<Tokens>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) cost: Option<f64>,
+    pub(in crate::agent) cost: Option<f64>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) files: Option<Vec<Str<'a>>>,
+    pub(in crate::agent) files: Option<Vec<Str<'a>>>,
 }
 
 /// When something began and ended, in milliseconds since 1970.
 #[derive(Deserialize, Clone, Copy, Default)]
-pub(super) struct Span {
+pub(in crate::agent) struct Span {
     start: Option<i64>,
     end: Option<i64>,
 }
 
 impl Span {
-    pub(super) fn start(self) -> Option<Timestamp> {
+    pub(in crate::agent) fn start(self) -> Option<Timestamp> {
         self.start.and_then(Timestamp::from_millis)
     }
 
-    pub(super) fn end(self) -> Option<Timestamp> {
+    pub(in crate::agent) fn end(self) -> Option<Timestamp> {
         self.end.and_then(Timestamp::from_millis)
     }
 }
 
 /// How far a tool call is.
 #[derive(Deserialize)]
-pub(super) struct ToolState<'a> {
+pub(in crate::agent) struct ToolState<'a> {
     #[serde(borrow)]
-    pub(super) status: Str<'a>,
+    pub(in crate::agent) status: Str<'a>,
     #[serde(borrow)]
-    pub(super) input: Option<&'a RawValue>,
+    pub(in crate::agent) input: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) output: Option<Str<'a>>,
+    pub(in crate::agent) output: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) error: Option<Str<'a>>,
+    pub(in crate::agent) error: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) title: Option<Str<'a>>,
+    pub(in crate::agent) title: Option<Str<'a>>,
     #[serde(borrow)]
-    pub(super) metadata: Option<&'a RawValue>,
+    pub(in crate::agent) metadata: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) time: Option<Span>,
+    pub(in crate::agent) time: Option<Span>,
 }
 
 /// What tools say beside their output; each tool has its own fields.
 #[derive(Deserialize, Default)]
-pub(super) struct Metadata<'a> {
+pub(in crate::agent) struct Metadata<'a> {
     #[serde(default)]
-    pub(super) exit: Exit,
+    pub(in crate::agent) exit: Exit,
     /// The output so far, of a command that runs.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) output: Option<Str<'a>>,
+    pub(in crate::agent) output: Option<Str<'a>>,
     /// The session of a sub-agent.
     #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
-    pub(super) session_id: Option<Str<'a>>,
+    pub(in crate::agent) session_id: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) todos: Option<Vec<Todo<'a>>>,
+    pub(in crate::agent) todos: Option<Vec<Todo<'a>>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) filepath: Option<Str<'a>>,
+    pub(in crate::agent) filepath: Option<Str<'a>>,
     /// Whether the file was there before it was written.
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) exists: Option<bool>,
+    pub(in crate::agent) exists: Option<bool>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) filediff: Option<FileDiff<'a>>,
+    pub(in crate::agent) filediff: Option<FileDiff<'a>>,
     /// Of several edits of one call.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) results: Option<Vec<Edited<'a>>>,
+    pub(in crate::agent) results: Option<Vec<Edited<'a>>>,
     /// Of a patch.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) files: Option<Vec<FileDiff<'a>>>,
+    pub(in crate::agent) files: Option<Vec<FileDiff<'a>>>,
 }
 
 /// One of several edits.
 #[derive(Deserialize)]
-pub(super) struct Edited<'a> {
+pub(in crate::agent) struct Edited<'a> {
     #[serde(borrow)]
-    pub(super) filediff: Option<FileDiff<'a>>,
+    pub(in crate::agent) filediff: Option<FileDiff<'a>>,
 }
 
 /// A change of a file.
 #[derive(Deserialize)]
-pub(super) struct FileDiff<'a> {
+pub(in crate::agent) struct FileDiff<'a> {
     #[serde(borrow, alias = "filePath")]
-    pub(super) file: Str<'a>,
+    pub(in crate::agent) file: Str<'a>,
     #[serde(borrow, alias = "diff")]
-    pub(super) patch: Option<Str<'a>>,
-    pub(super) additions: Option<u64>,
-    pub(super) deletions: Option<u64>,
+    pub(in crate::agent) patch: Option<Str<'a>>,
+    pub(in crate::agent) additions: Option<u64>,
+    pub(in crate::agent) deletions: Option<u64>,
     #[serde(borrow)]
-    pub(super) r#type: Option<Str<'a>>,
+    pub(in crate::agent) r#type: Option<Str<'a>>,
     #[serde(borrow, rename = "movePath")]
-    pub(super) move_path: Option<Str<'a>>,
+    pub(in crate::agent) move_path: Option<Str<'a>>,
 }
 
 /// The exit code of a command: other tools have none, and a command that was stopped has `null`.
 #[derive(Default, Clone, Copy)]
-pub(super) enum Exit {
+pub(in crate::agent) enum Exit {
     #[default]
     Absent,
     Stopped,
@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for Exit {
 
 /// A step of the agent's plan.
 #[derive(Deserialize)]
-pub(super) struct Todo<'a> {
+pub(in crate::agent) struct Todo<'a> {
     #[serde(borrow)]
     content: Str<'a>,
     #[serde(borrow)]
@@ -153,7 +153,7 @@ pub(super) struct Todo<'a> {
 }
 
 /// The plan as an event.
-pub(super) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
+pub(in crate::agent) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
     let item = |todo: Todo<'a>| {
         let status = match todo.status.as_deref() {
             Some("in_progress") => PlanStatus::InProgress,
@@ -168,7 +168,7 @@ pub(super) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
 
 /// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
 #[derive(Deserialize, Clone, Copy)]
-pub(super) struct Tokens {
+pub(in crate::agent) struct Tokens {
     input: Option<u64>,
     output: Option<u64>,
     reasoning: Option<u64>,
@@ -183,7 +183,7 @@ struct Cache {
 
 impl Tokens {
     /// The event; `None` when there are no figures, which are written as zeros.
-    pub(super) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
+    pub(in crate::agent) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
         let cache = self.cache.unwrap_or_default();
         let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
         if classes.into_iter().flatten().all(|count| count == 0) {
@@ -208,19 +208,19 @@ impl Tokens {
 
 /// An error by name.
 #[derive(Deserialize)]
-pub(super) struct Failure<'a> {
+pub(in crate::agent) struct Failure<'a> {
     #[serde(borrow)]
-    pub(super) name: Str<'a>,
+    pub(in crate::agent) name: Str<'a>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) data: Option<FailureData<'a>>,
+    pub(in crate::agent) data: Option<FailureData<'a>>,
 }
 
 /// What is known of an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FailureData<'a> {
+pub(in crate::agent) struct FailureData<'a> {
     #[serde(borrow)]
-    pub(super) message: Option<Str<'a>>,
+    pub(in crate::agent) message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) status_code: Option<u16>,
+    pub(in crate::agent) status_code: Option<u16>,
 }

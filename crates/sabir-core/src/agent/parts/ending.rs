@@ -8,7 +8,7 @@ use crate::event::{Cause, EventKind, Outcome};
 
 /// Follows the steps of the main session.
 #[derive(Default)]
-pub(super) struct Ending {
+pub(in crate::agent) struct Ending {
     /// Why the last step ended; `None` while one is open.
     reason: Option<String>,
     /// The text of the last step, when it may be the answer.
@@ -21,27 +21,27 @@ pub(super) struct Ending {
 
 impl Ending {
     /// A step begins: what came before was not the end.
-    pub(super) fn step_start(&mut self) {
+    pub(in crate::agent) fn step_start(&mut self) {
         *self = Self::default();
     }
 
     /// The open step says something.
-    pub(super) fn text(&mut self, text: &str) {
+    pub(in crate::agent) fn text(&mut self, text: &str) {
         self.answer.push(text);
     }
 
     /// A tool call was refused.
-    pub(super) fn denied(&mut self) {
+    pub(in crate::agent) fn denied(&mut self) {
         self.denied = true;
     }
 
     /// The step is over.
-    pub(super) fn step_finish(&mut self, reason: Option<&str>) {
+    pub(in crate::agent) fn step_finish(&mut self, reason: Option<&str>) {
         self.reason = Some(reason.unwrap_or("unknown").to_owned());
     }
 
     /// An error that ends the session, unless another step follows.
-    pub(super) fn fail<'a>(&mut self, failure: Failure<'a>, facts: &mut Facts<'a>) {
+    pub(in crate::agent) fn fail<'a>(&mut self, failure: Failure<'a>, facts: &mut Facts<'a>) {
         let (outcome, cause) = judge(&failure);
         self.failure = Some((outcome, cause));
         facts.push(error(failure, cause, true));
@@ -53,7 +53,7 @@ impl Ending {
     }
 
     /// How the session ended, if it `ended` at all, and its answer.
-    pub(super) fn verdict(&mut self, ended: bool, facts: &mut Facts<'static>) -> Verdict {
+    pub(in crate::agent) fn verdict(&mut self, ended: bool, facts: &mut Facts<'static>) -> Verdict {
         let reason = self.reason.as_deref();
         let (outcome, cause) = match (self.failure, reason) {
             (Some(failure), _) => failure,
@@ -73,13 +73,13 @@ impl Ending {
 }
 
 /// An error as an event.
-pub(super) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> EventKind<'_> {
+pub(in crate::agent) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> EventKind<'_> {
     let message = failure.data.and_then(|data| data.message).unwrap_or(failure.name);
     EventKind::Error { message: message.0, class, fatal }
 }
 
 /// What an error means for the session.
-pub(super) fn judge(failure: &Failure<'_>) -> (Outcome, Option<Cause>) {
+pub(in crate::agent) fn judge(failure: &Failure<'_>) -> (Outcome, Option<Cause>) {
     let data = failure.data.as_ref();
     match &*failure.name {
         "MessageAbortedError" => (Outcome::Cancelled, None),
@@ -89,7 +89,7 @@ pub(super) fn judge(failure: &Failure<'_>) -> (Outcome, Option<Cause>) {
         "ProviderAuthError" => (Outcome::Failed, Some(Cause::Auth)),
         "ProviderModelNotFoundError" => (Outcome::Failed, Some(Cause::ModelNotFound)),
         _ => {
-            let message = data.and_then(|data| data.message.as_deref()).unwrap_or("");
+            let message = data.and_then(|data| data.message.as_deref()).unwrap_or(&failure.name);
             (Outcome::Failed, Some(Cause::of_error(data.and_then(|data| data.status_code), message)))
         }
     }

@@ -6,24 +6,24 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::ending::Ending;
-use super::part::ToolCall;
+use super::tool::ToolCall;
 use super::wire::{Failure, Part, Span};
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, ToolStatus};
-use crate::json::{self, JsonDialect, Str};
+use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
 use crate::time::Timestamp;
 
 /// Reads the stream.
 #[derive(Default)]
-pub(super) struct Run {
+pub(in crate::agent) struct Run {
     session_id: Option<String>,
     ending: Ending,
 }
 
 /// Any line.
 #[derive(Deserialize)]
-pub(super) struct Wire<'a> {
+pub(in crate::agent) struct Wire<'a> {
     #[serde(borrow)]
     r#type: Str<'a>,
     #[serde(default, deserialize_with = "json::lenient")]
@@ -33,7 +33,7 @@ pub(super) struct Wire<'a> {
     #[serde(borrow)]
     part: Option<Part<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    error: Option<Failure<'a>>,
+    error: Option<StringOr<'a, Failure<'a>>>,
 }
 
 impl JsonDialect for Run {
@@ -84,7 +84,9 @@ impl JsonDialect for Run {
                 }
                 facts.push(EventKind::TurnEnd { turn: 0, stop_reason: part.reason.map(Cow::from) });
             }
-            ("error", _, Some(failure)) => self.ending.fail(failure, facts),
+            ("error", _, Some(StringOr::Other(failure))) => self.ending.fail(failure, facts),
+            // What the command itself has to say against the run has no name.
+            ("error", _, Some(StringOr::String(name))) => self.ending.fail(Failure { name, data: None }, facts),
             _ => json::unrecognized(line, facts),
         }
     }

@@ -12,16 +12,16 @@ use crate::event::{Change, ChangeSource, EventKind, ToolKind, ToolStatus};
 use crate::json::{self, Str};
 
 /// A tool call at some point of its life.
-pub(super) struct ToolCall<'a> {
-    pub(super) id: Cow<'a, str>,
-    pub(super) name: Cow<'a, str>,
-    pub(super) state: ToolState<'a>,
-    pub(super) metadata: Metadata<'a>,
+pub(in crate::agent) struct ToolCall<'a> {
+    pub(in crate::agent) id: Cow<'a, str>,
+    pub(in crate::agent) name: Cow<'a, str>,
+    pub(in crate::agent) state: ToolState<'a>,
+    pub(in crate::agent) metadata: Metadata<'a>,
 }
 
 impl<'a> ToolCall<'a> {
     /// The call that a part of the type `tool` is about.
-    pub(super) fn of(part: Part<'a>) -> Option<Self> {
+    pub(in crate::agent) fn of(part: Part<'a>) -> Option<Self> {
         let state = part.state?;
         let metadata = state.metadata.and_then(|metadata| json::parse(metadata.get())).unwrap_or_default();
         let id = part.call_id.or(part.id)?.0;
@@ -29,12 +29,12 @@ impl<'a> ToolCall<'a> {
     }
 
     /// Whether it is over.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::agent) fn is_over(&self) -> bool {
         matches!(&*self.state.status, "completed" | "error")
     }
 
     /// Says that it began.
-    pub(super) fn push_start(&self, facts: &mut Facts<'a>) {
+    pub(in crate::agent) fn push_start(&self, facts: &mut Facts<'a>) {
         let line_time = facts.at;
         facts.at = self.state.time.and_then(Span::start).or(line_time);
         facts.push(EventKind::ToolStart {
@@ -48,7 +48,7 @@ impl<'a> ToolCall<'a> {
     }
 
     /// Says that it ended and what it changed; gives how it ended.
-    pub(super) fn push_end(self, facts: &mut Facts<'a>) -> ToolStatus {
+    pub(in crate::agent) fn push_end(self, facts: &mut Facts<'a>) -> ToolStatus {
         let Self { id, name, state, metadata } = self;
         let status = status(&name, &state, metadata.exit);
         let time = state.time.unwrap_or_default();

@@ -1,0 +1,42 @@
+//! Goose.
+//!
+//! All its modes print a banner of three lines first, which alone says session, model and whether the session is an old
+//! one. `stream-json` prints messages as they grow, `json` all of them at the end; the messages are the same.
+
+mod banner;
+mod conversation;
+mod object;
+mod stream;
+mod text;
+mod tools;
+mod wire;
+
+use super::{Accounting, Agent, AgentId, DialectEntry};
+
+/// The agent.
+pub const AGENT: Agent = Agent {
+    id: AgentId("goose"),
+    aliases: &[],
+    title: "Goose",
+    dialects: &[
+        DialectEntry {
+            name: "stream-json",
+            about: "one JSON event per line: message, notification, error, complete",
+            detect: stream::detect,
+            reader: || Box::new(stream::Stream::default()),
+        },
+        DialectEntry {
+            name: "json",
+            about: "one JSON object, printed over many lines at the end",
+            detect: object::detect,
+            reader: || Box::new(object::Object::default()),
+        },
+        DialectEntry {
+            name: "text",
+            about: "text for people; the answer is what follows the last tool call, whose output nothing divides from it",
+            detect: text::detect,
+            reader: || Box::new(text::Text::default()),
+        },
+    ],
+    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+};

@@ -195,13 +195,13 @@ fn has_text(value: &Value, text: &str) -> bool {
 
 /// The session that a run names first.
 fn session_id(stdout: &[u8]) -> Option<String> {
-    let lines = stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut lines = stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let id = |line: Value| {
         let keys = ["session_id", "sessionID", "sessionId", "thread_id"];
         let named = keys.iter().find_map(|key| line[key].as_str().map(str::to_owned));
         named.or_else(|| (line["type"] == "session").then(|| line["id"].as_str().map(str::to_owned)).flatten())
     };
-    lines.filter_map(id).next()
+    lines.find_map(id)
 }
 
 /// Command lines that are known to work.

@@ -148,7 +148,7 @@ fn usage(index: usize, thinking: bool) -> Usage {
     let step = u64::try_from(index).unwrap_or(0);
     Usage {
         uncached_input: 1_013 + 101 * step,
-        cache_read: 20_011 * step,
+        cache_read: 5_003 + 20_011 * step,
         cache_write: 307 + 11 * step,
         output: 79 + 7 * step,
         reasoning: if thinking { 31 } else { 0 },

@@ -41,6 +41,8 @@ pub struct Progress {
     pub deltas: usize,
     /// Tool calls in replies that came to their end.
     pub calls: usize,
+    /// Clients that went away before their reply came to its end.
+    pub gone: usize,
 }
 
 /// A running server. It stops when it is dropped.
@@ -200,6 +202,11 @@ impl State {
         if ticket.lane == Lane::Main {
             self.progress.send_modify(|progress| progress.deltas += 1);
         }
+    }
+
+    /// Notes that a client has gone away before the end of its reply.
+    fn gone(&self) {
+        self.progress.send_modify(|progress| progress.gone += 1);
     }
 
     /// Notes that a reply comes to its end.

@@ -17,8 +17,11 @@ type Piece = io::Result<Bytes>;
 pub(super) fn paced(frames: Vec<Frame>, pace: Pace, ticket: Ticket, state: Arc<State>) -> Body {
     // One piece in flight: what the client has not taken was not served.
     let (sender, receiver) = mpsc::channel(1);
-    // When the client goes away, the reply stays unfinished: there is nobody to tell.
-    tokio::spawn(async move { send(frames, pace, ticket, &state, &sender).await });
+    tokio::spawn(async move {
+        if send(frames, pace, ticket, &state, &sender).await.is_none() {
+            state.gone();
+        }
+    });
     Body::from_stream(ReceiverStream::new(receiver))
 }
 

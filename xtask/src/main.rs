@@ -6,6 +6,7 @@ mod bench;
 mod deny;
 mod docs;
 mod fuzz;
+mod lab;
 mod price;
 mod process;
 mod schema;
@@ -41,6 +42,8 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Takes the price table from the newest `litellm` wheel on PyPI
     Price(price::Arguments),
+    /// Runs real agent CLIs against a scripted model
+    Lab(lab::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Price(arguments) => price::run(&arguments),
+        Chore::Lab(arguments) => lab::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -76,7 +76,8 @@ fn root() -> PathBuf {
 fn sources() -> Vec<Source> {
     let root = root();
     let crates = fs::read_dir(root.join("crates")).expect("crates/").map(|entry| entry.expect("an entry").path());
-    let mut folders: Vec<PathBuf> = crates.chain([root.join("xtask")]).map(|folder| folder.join("src")).collect();
+    let mut folders: Vec<PathBuf> =
+        crates.chain([root.join("lab"), root.join("xtask")]).map(|folder| folder.join("src")).collect();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten() {

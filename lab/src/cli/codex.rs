@@ -1,0 +1,101 @@
+//! Codex: the current version, and the last but a few that spoke the old protocol.
+
+use serde_json::json;
+
+use super::{Recipe, lane_by_tools, title};
+use crate::place::{HomeFile, Place};
+use crate::scenario::Tool;
+use crate::script::{Api, Input};
+
+pub(super) const RECIPE: Recipe = Recipe {
+    id: "codex",
+    version: "0.166.0",
+    package: "@openai/codex",
+    program: "codex",
+    folder: "node_modules/.bin",
+    node: Some((16, 0)),
+    api: Api::Responses,
+    model: "gpt-5.5",
+    files,
+    environment,
+    tool,
+    lane: lane_by_tools,
+    auxiliary: title,
+};
+
+pub(super) const RECIPE_0_36: Recipe =
+    Recipe { version: "0.36.0", node: Some((20, 0)), model: "gpt-5-codex", files: files_0_36, tool: tool_0_36, ..RECIPE };
+
+fn files(place: &Place) -> Vec<HomeFile> {
+    let quiet = "\n[features]\nplugins = false\n\n[analytics]\nenabled = false\n\n[otel]\nexporter = \"none\"\n";
+    let content = format!("check_for_update_on_startup = false\n{}{quiet}", provider(place, RECIPE.model));
+    vec![HomeFile { path: ".codex/config.toml", content }]
+}
+
+fn files_0_36(place: &Place) -> Vec<HomeFile> {
+    vec![HomeFile { path: ".codex/config.toml", content: provider(place, RECIPE_0_36.model) }]
+}
+
+fn provider(place: &Place, model: &str) -> String {
+    let url = place.url();
+    format!(
+        r#"model = "{model}"
+model_provider = "lab"
+
+[model_providers.lab]
+name = "lab"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "LAB_API_KEY"
+request_max_retries = 2
+stream_max_retries = 2
+"#
+    )
+}
+
+fn environment(_: &Place) -> Vec<(&'static str, String)> {
+    vec![("LAB_API_KEY", "lab".to_owned())]
+}
+
+fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
+    match patch(tool) {
+        Some(patch) => ("apply_patch", Input::Freeform(patch)),
+        None => ("exec_command", Input::Json(json!({"cmd": command(tool), "workdir": place.work, "yield_time_ms": 20_000}))),
+    }
+}
+
+fn tool_0_36(tool: &Tool, place: &Place) -> (&'static str, Input) {
+    let command = match patch(tool) {
+        Some(patch) => json!(["apply_patch", patch]),
+        None => json!(["bash", "-lc", command(tool)]),
+    };
+    ("shell", Input::Json(json!({"command": command, "workdir": place.work, "timeout_ms": 600_000})))
+}
+
+/// Files are changed by a patch in Codex' own format.
+fn patch(tool: &Tool) -> Option<String> {
+    let body = match *tool {
+        Tool::Shell(_) | Tool::Read(_) => return None,
+        Tool::Write { path, content } => {
+            let lines = content.lines().map(|line| format!("+{line}\n"));
+            format!("*** Add File: {path}\n{}", lines.collect::<String>())
+        }
+        // The text that is replaced is a part of one line in our scenarios; a patch knows whole lines.
+        Tool::Edit { path, old, new } => {
+            let line = crate::place::FILES
+                .iter()
+                .find(|(name, _)| *name == path)
+                .map_or(old, |(_, content)| content.lines().find(|line| line.contains(old)).unwrap_or(old));
+            format!("*** Update File: {path}\n@@\n-{line}\n+{}\n", line.replace(old, new))
+        }
+    };
+    Some(format!("*** Begin Patch\n{body}*** End Patch\n"))
+}
+
+fn command(tool: &Tool) -> String {
+    match *tool {
+        Tool::Read(path) => format!("cat {path}"),
+        Tool::Shell(command) => command.to_owned(),
+        Tool::Write { .. } | Tool::Edit { .. } => String::new(),
+    }
+}

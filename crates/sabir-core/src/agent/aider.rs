@@ -1,5 +1,6 @@
 //! Aider, which prints text for people and nothing else.
 
+mod command;
 mod edits;
 mod lines;
 mod transcript;
@@ -13,6 +14,7 @@ pub const AGENT: Agent = Agent {
     title: "Aider",
     dialects: &[TRANSCRIPT, text::DIALECT],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 const TRANSCRIPT: DialectEntry = DialectEntry {

@@ -3,6 +3,7 @@
 //! `--json` prints hooks and events of the agent, each with its time, and a `run_result`. Plain text has a coloured line
 //! for every tool call and for what it gave back.
 
+mod command;
 mod lanes;
 mod stream;
 mod text;
@@ -35,6 +36,7 @@ pub const AGENT: Agent = Agent {
         },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 fn detect(line: &str) -> Match {

@@ -3,6 +3,7 @@
 //! `--output-format json` prints the events of the session, wrapped as `{type, data, id, timestamp, parentId}`, and a
 //! `result` at the end, which alone names the session. Plain text with `-s` is the answer.
 
+mod command;
 mod ending;
 mod lane;
 mod stream;
@@ -23,6 +24,7 @@ pub const AGENT: Agent = Agent {
     title: "Copilot CLI",
     dialects: &[JSON, text::DIALECT],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 const JSON: DialectEntry = DialectEntry {

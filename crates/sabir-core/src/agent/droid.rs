@@ -5,6 +5,7 @@
 //! | stream-json | `-o stream-json`; `-o json` prints a result object alone |
 //! | text | `-o text` |
 
+mod command;
 mod ending;
 mod stream;
 mod tools;
@@ -26,4 +27,5 @@ pub const AGENT: Agent = Agent {
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };

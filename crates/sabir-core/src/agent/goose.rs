@@ -4,6 +4,7 @@
 //! one. `stream-json` prints messages as they grow, `json` all of them at the end; the messages are the same.
 
 mod banner;
+mod command;
 mod conversation;
 mod object;
 mod stream;
@@ -39,4 +40,5 @@ pub const AGENT: Agent = Agent {
         },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };

@@ -5,6 +5,7 @@
 
 use super::parts::{self, RunLine};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -13,7 +14,40 @@ pub const AGENT: Agent = Agent {
     title: "Kilo",
     dialects: &[RUN, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
+    launch: LAUNCH,
 };
+
+const LAUNCH: Launch = Launch {
+    program: Program::Named(&["kilo", "kilocode"]),
+    can: Capabilities {
+        model: true,
+        resume: true,
+        r#continue: true,
+        // Its rules for less than everything were never seen at work.
+        permissions: &[Permission::Full],
+        max_turns: false,
+        max_cost: false,
+    },
+    command,
+    version_matters: false,
+    stop: StopSignal::Interrupt,
+    environment: &["KILO_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "AWS_*"],
+    keys: &["KILO_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"],
+    logins: &[".local/share/kilo/auth.json"],
+    install: "npm install -g @kilocode/cli",
+    recorded: &["7.7.7"],
+};
+
+fn command(request: &Request<'_>) -> CommandLine {
+    let line = CommandLine::new(["run", "--format", "json", "--thinking"]).option("--model", request.model);
+    let line = match request.session {
+        Session::New => line,
+        Session::Resume(id) => line.arguments(["--session", id]),
+        Session::Latest => line.argument("--continue"),
+    };
+    let line = if request.permission == Some(Permission::Full) { line.argument("--auto") } else { line };
+    line.extra(request)
+}
 
 const RUN: DialectEntry =
     DialectEntry { name: "run", about: "events of `run --format json`", detect, reader: || Box::new(parts::Run::default()) };

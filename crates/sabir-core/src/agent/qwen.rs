@@ -6,6 +6,7 @@
 //! | json-array | `--output-format json`: the lines of stream-json as one array on one line |
 //! | text | `--output-format text` |
 
+mod command;
 mod ending;
 mod figures;
 mod lane;
@@ -40,6 +41,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
+    launch: command::LAUNCH,
 };
 
 /// The types are those of Claude Code; these fields are its own, or those that it leaves out.

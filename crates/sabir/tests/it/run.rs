@@ -349,9 +349,10 @@ fn an_output_that_cannot_be_written_exits_with_6() {
 fn fifty_agents_at_once_lose_nothing() {
     const AGENTS: usize = 50;
     const LINES: usize = 400;
-    let jobs: String = (0..AGENTS)
-        .map(|number| format!("{{\"agent\":\"localexec\",\"id\":\"run-{number}\",\"prompt\":\"seq {LINES}\"}}\n"))
-        .collect();
+    let mut jobs = Vec::new();
+    for number in 0..AGENTS {
+        writeln!(jobs, r#"{{"agent":"localexec","id":"run-{number}","prompt":"seq {LINES}"}}"#).expect("written");
+    }
     let mut child = sabir()
         .args(["batch", "-", "--jobs", "50"])
         .stdin(Stdio::piped())
@@ -359,7 +360,7 @@ fn fifty_agents_at_once_lose_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(jobs.as_bytes()).expect("written");
+    child.stdin.take().expect("a pipe").write_all(&jobs).expect("written");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let events = events(&output);

@@ -62,6 +62,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> Option<bool> {
+        Some(self.finish.is_some())
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         let cause = self.failure.as_ref().map(|(_, cause)| *cause);
         // Its own time limit (`-t`) stops it like a person would, but it says who the person was and fails without one.

@@ -28,6 +28,11 @@ struct Failed {
 }
 
 impl Ending {
+    /// Whether the result came.
+    pub(super) fn told(&self) -> bool {
+        self.exit_code.is_some()
+    }
+
     /// A turn begins: what came before was not the end.
     pub(super) fn turn(&mut self, facts: &mut Facts<'_>) {
         self.tell_failure(false, facts);

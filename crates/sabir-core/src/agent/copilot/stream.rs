@@ -60,6 +60,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> Option<bool> {
+        Some(self.ending.told())
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         self.ending.verdict(facts)
     }

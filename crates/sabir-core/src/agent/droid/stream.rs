@@ -132,6 +132,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> Option<bool> {
+        Some(self.ended.is_some())
+    }
+
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         let verdict = match (self.failure, self.ended.take()) {
             (Some((outcome, cause)), ended) => {

@@ -149,6 +149,11 @@ impl Conversation {
         facts.push(EventKind::Activity { message: message.0 });
     }
 
+    /// Whether the run is over.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete.is_some()
+    }
+
     /// The run is over. Figures are those of the session, which may be older than the run.
     pub(super) fn complete(&mut self, figures: Figures, resumed: bool, facts: &mut Facts<'_>) {
         self.complete = Some(figures);

@@ -137,6 +137,10 @@ impl JsonDialect for Stream {
         own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));
     }
 
+    fn over(&self) -> Option<bool> {
+        Some(self.conversation.is_complete())
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         self.conversation.end(end, facts)
     }

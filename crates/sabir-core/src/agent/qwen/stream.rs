@@ -70,6 +70,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn over(&self) -> Option<bool> {
+        Some(self.verdict.is_some())
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         let verdict = match (self.verdict.take(), self.complaint.take()) {
             (Some(verdict), _) => verdict,

@@ -1,0 +1,40 @@
+//! How Droid is started.
+
+use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+
+pub(super) const LAUNCH: Launch = Launch {
+    program: Program::Named(&["droid"]),
+    can: Capabilities {
+        model: true,
+        resume: true,
+        r#continue: false,
+        permissions: &Permission::ALL,
+        max_turns: false,
+        max_cost: false,
+    },
+    command,
+    version_matters: false,
+    stop: StopSignal::Interrupt,
+    environment: &["FACTORY_*"],
+    keys: &["FACTORY_API_KEY"],
+    // Its settings may hold a model with a key of its own, which needs no login.
+    logins: &[".factory/auth.json", ".factory/settings.json"],
+    install: "npm install -g @factory/cli",
+    recorded: &["0.225.2"],
+};
+
+fn command(request: &Request<'_>) -> CommandLine {
+    let line = CommandLine::new(["exec", "--output-format", "stream-json"]).option("--model", request.model);
+    let line = match request.session {
+        Session::Resume(id) => line.arguments(["--session-id", id]),
+        Session::New | Session::Latest => line,
+    };
+    // What it lets pass by default depends on how risky the model says a command is; a tool that it does not have can't pass.
+    let line = match request.permission {
+        None => line,
+        Some(Permission::ReadOnly) => line.arguments(["--only-tools", "Read,LS,Grep,Glob"]),
+        Some(Permission::Edit) => line.arguments(["--auto", "low", "--only-tools", "Read,LS,Grep,Glob,Create,Edit,ApplyPatch"]),
+        Some(Permission::Full) => line.argument("--skip-permissions-unsafe"),
+    };
+    line.extra(request)
+}

@@ -9,6 +9,7 @@ pub mod codex;
 pub mod cursor;
 pub mod gemini;
 pub mod localexec;
+pub mod openai;
 pub mod opencode;
 pub mod pi;
 mod printed;
@@ -87,8 +88,17 @@ pub struct Accounting {
 }
 
 /// Every agent. The order is that of the lists that people see.
-pub const ALL: &[Agent] =
-    &[claude_code::AGENT, codex::AGENT, gemini::AGENT, cursor::AGENT, opencode::AGENT, pi::AGENT, bob::AGENT, localexec::AGENT];
+pub const ALL: &[Agent] = &[
+    claude_code::AGENT,
+    codex::AGENT,
+    gemini::AGENT,
+    cursor::AGENT,
+    opencode::AGENT,
+    pi::AGENT,
+    bob::AGENT,
+    openai::AGENT,
+    localexec::AGENT,
+];
 
 /// The agent of that id or alias.
 pub fn find(name: &str) -> Option<&'static Agent> {

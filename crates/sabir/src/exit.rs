@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// All was done.
     Completed = 0,
+    /// The run did not end well.
+    Failed = 1,
     /// The command line, or a file that it names, can't be used.
     BadUsage = 2,
     /// Reading or writing broke off.

@@ -16,6 +16,7 @@ pub mod gemini;
 pub mod goose;
 pub mod kilo;
 pub mod localexec;
+pub mod openai;
 pub mod opencode;
 mod parts;
 pub mod pi;
@@ -111,6 +112,7 @@ pub const ALL: &[Agent] = &[
     goose::AGENT,
     aider::AGENT,
     bob::AGENT,
+    openai::AGENT,
     localexec::AGENT,
 ];
 

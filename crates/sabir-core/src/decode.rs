@@ -14,8 +14,8 @@ mod tools;
 use std::borrow::Cow;
 
 use crate::agent::{self, AgentId};
-use crate::dialect::{Dialect, End, Fact, Facts};
-use crate::event::{Event, EventKind, RunId, Text, ToolStatus};
+use crate::dialect::{Dialect, End, Fact, Facts, Recorded};
+use crate::event::{ChangeSource, Event, EventKind, RunId, Text, ToolStatus};
 use crate::line::{Line, Source};
 use crate::time::Timestamp;
 
@@ -68,6 +68,8 @@ pub struct Decoder {
     turn: u32,
     turn_open: bool,
     session: Option<EventKind<'static>>,
+    /// The changes that were inferred from the last call that ended.
+    inferred: Vec<EventKind<'static>>,
     answer: Option<Fact<'static>>,
     answer_line: Option<u64>,
 }
@@ -101,6 +103,7 @@ impl Decoder {
             turn: 0,
             turn_open: false,
             session: None,
+            inferred: Vec::new(),
             answer: None,
             answer_line: None,
         }
@@ -109,7 +112,7 @@ impl Decoder {
     /// Says that the run has started, where its agent is known: a live stream need not wait for the first line.
     pub fn begin(&mut self, events: &mut Vec<Event<'_>>) {
         if let Some(agent) = self.named {
-            self.started(agent, events);
+            self.started(agent, None, events);
         }
     }
 
@@ -151,7 +154,9 @@ impl Decoder {
         }
         let Reader::Reading(dialect) = &mut self.reader else { return };
         let mut facts = Facts::default();
-        let verdict = dialect.end(end, &mut facts);
+        let mut verdict = dialect.end(end, &mut facts);
+        let recorded = verdict.recorded.take().filter(|_| *end == End::default());
+        let end = recorded.as_ref().unwrap_or(end);
         let origin = Origin { line: None, at: end.at };
         for fact in facts.drain() {
             self.accept(fact, origin, events);
@@ -183,8 +188,9 @@ impl Decoder {
 
     fn choose(&mut self, choice: Choice, events: &mut Vec<Event<'_>>) {
         let Choice { agent, dialect, held } = choice;
+        let recorded = held.iter().find_map(|line| dialect.recorded(&line.text));
         self.reader = Reader::Reading(dialect);
-        self.started(agent, events);
+        self.started(agent, recorded, events);
         for line in held {
             let mut own = Vec::new();
             self.read(&line, &mut own);
@@ -194,13 +200,17 @@ impl Decoder {
         }
     }
 
-    fn started(&mut self, agent: AgentId, events: &mut Vec<Event<'_>>) {
+    fn started(&mut self, agent: AgentId, recorded: Option<Recorded>, events: &mut Vec<Event<'_>>) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
-        let agent_version = self.agent_version.take().map(Cow::Owned);
-        let kind = EventKind::Started { agent: Cow::Borrowed(agent.0), agent_version };
-        let origin = Origin { line: None, at: self.started_at };
+        let (agent, version, at) = match recorded {
+            Some(recorded) => (Cow::Owned(recorded.agent), recorded.agent_version, recorded.at),
+            None => (Cow::Borrowed(agent.0), None, None),
+        };
+        let agent_version = self.agent_version.take().or(version).map(Cow::Owned);
+        let kind = EventKind::Started { agent, agent_version };
+        let origin = Origin { line: None, at: self.started_at.or(at) };
         self.push(Fact { at: None, parent: None, kind }, origin, events);
     }
 
@@ -222,6 +232,11 @@ impl Decoder {
 
     /// Keeps the laws: most facts pass as they are, some are mended, held or paired first.
     fn accept<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
+        // A recording has what was inferred when it was made, and it was just inferred again.
+        if matches!(fact.kind, EventKind::FileChange { source: ChangeSource::Inferred, .. }) && self.inferred.contains(&fact.kind)
+        {
+            return;
+        }
         match &mut fact.kind {
             EventKind::Started { .. } | EventKind::Exited { .. } => {}
             EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } if delta.is_empty() => {}
@@ -324,8 +339,10 @@ impl Decoder {
         }
         let (at, parent) = (fact.at, fact.parent.clone());
         self.push(fact, origin, events);
+        self.inferred.clear();
         if succeeded && !tool.change_reported {
             for kind in infer::file_changes(&tool) {
+                self.inferred.push(kind.clone());
                 self.push(Fact { at, parent: parent.clone(), kind }, origin, events);
             }
         }

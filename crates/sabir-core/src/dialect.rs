@@ -19,6 +19,11 @@ pub trait Dialect: Send {
     /// Reads one line of standard output. A line may hold any number of facts.
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>);
 
+    /// Whose run it is, when the stream is a recording and its first lines say so.
+    fn recorded(&self, _: &str) -> Option<Recorded> {
+        None
+    }
+
     /// Whether the agent has said that its run is over; `None` when this format has no sign for that. Lines may still
     /// follow: a runner waits for them only for a while.
     fn over(&self) -> Option<bool> {
@@ -100,6 +105,17 @@ impl Fact<'_> {
     }
 }
 
+/// How a recorded run began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// Id of the agent.
+    pub agent: String,
+    /// Its version.
+    pub agent_version: Option<String>,
+    /// When.
+    pub at: Option<Timestamp>,
+}
+
 /// How the process of the run ended, as far as that is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
@@ -145,6 +161,8 @@ pub struct Verdict {
     pub api_duration_ms: Option<u64>,
     /// The dialect has no terminal sign of its own, so the exit code alone decides.
     pub exit_code_decides: bool,
+    /// How the process ended that a recording is of. It counts where nothing is known of the process that printed it.
+    pub recorded: Option<End>,
 }
 
 impl Verdict {
@@ -158,6 +176,7 @@ impl Verdict {
             duration_ms: None,
             api_duration_ms: None,
             exit_code_decides: false,
+            recorded: None,
         }
     }
 

@@ -42,6 +42,46 @@ pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e st
     diff
 }
 
+/// The diff of a file whose two contents are known: one hunk, with its place and three lines around it.
+pub fn of_change(path: &str, old: &str, new: &str) -> Diff {
+    const AROUND: usize = 3;
+    let mut diff = Diff { text: head(Some(path), Some(path)), ..Diff::default() };
+    let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
+        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
+    let same = old_lines.iter().zip(&new_lines).take_while(|(old, new)| old == new).count();
+    let (old_rest, new_rest) = (&old_lines[same..], &new_lines[same..]);
+    let same_end = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
+    if old_rest.is_empty() && new_rest.is_empty() {
+        return diff;
+    }
+    let (removed, added) = (&old_rest[..old_rest.len() - same_end], &new_rest[..new_rest.len() - same_end]);
+    let (before, after) = (same.min(AROUND), same_end.min(AROUND));
+    let range = |changed: usize| {
+        let (start, count) = (same - before, before + changed + after);
+        // An empty range stands behind the line that it names.
+        format!("{},{count}", start + usize::from(count > 0))
+    };
+    let _ = writeln!(diff.text, "@@ -{} +{} @@", range(removed.len()), range(added.len()));
+    old_lines[same - before..same].iter().for_each(|line| diff.push_whole(' ', line));
+    if removed.len() + added.len() > COMPARED_LINES {
+        removed.iter().for_each(|line| diff.push_whole('-', line));
+        added.iter().for_each(|line| diff.push_whole('+', line));
+    } else {
+        let compared = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(removed, added);
+        for change in compared.iter_all_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            diff.push_whole(sign, change.value());
+        }
+    }
+    let end = old_lines.len() - same_end;
+    old_lines[end..end + after].iter().for_each(|line| diff.push_whole(' ', line));
+    diff
+}
+
 /// The diff of a new file.
 pub fn of_new_file(path: &str, content: &str) -> Diff {
     let ends = memchr::memchr_iter(b'\n', content.as_bytes()).count();
@@ -88,6 +128,14 @@ pub fn count(patch: &str) -> (u64, u64) {
 }
 
 impl Diff {
+    /// Adds a line with its end, or says that it has none.
+    fn push_whole(&mut self, sign: char, line: &str) {
+        self.push(sign, line.strip_suffix('\n').unwrap_or(line));
+        if !line.ends_with('\n') {
+            self.text.push_str("\\ No newline at end of file\n");
+        }
+    }
+
     fn push(&mut self, sign: char, line: &str) {
         self.text.push(sign);
         self.text.push_str(line);
@@ -102,7 +150,7 @@ impl Diff {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, head, of_edits, of_new_file};
+    use super::{count, head, of_change, of_edits, of_new_file};
 
     #[test]
     fn an_edit_shows_what_changed_and_counts_it() {
@@ -110,6 +158,20 @@ mod tests {
         assert_eq!(diff.text, "--- a/a.txt\n+++ b/a.txt\n@@\n one\n-two\n+TWO\n+three\n");
         assert_eq!((diff.added, diff.removed), (2, 1));
         assert_eq!(count(&diff.text), (2, 1));
+    }
+
+    #[test]
+    fn a_change_has_its_place_and_a_little_around_it() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let new = old.replace("5\n", "five\nand more\n");
+        let diff = of_change("n", old, &new);
+        assert_eq!(diff.text, "--- a/n\n+++ b/n\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and more\n 6\n 7\n 8\n");
+        assert_eq!((diff.added, diff.removed), (2, 1));
+        assert_eq!(of_change("n", "", "a").text, "--- a/n\n+++ b/n\n@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n");
+        assert_eq!(of_change("n", "a\n", "").text, "--- a/n\n+++ b/n\n@@ -1,1 +0,0 @@\n-a\n");
+        assert_eq!(of_change("n", "a\n", "a\n").text, "--- a/n\n+++ b/n\n");
+        let huge = of_change("n", &"a\n".repeat(3_000), &"b\n".repeat(3_000));
+        assert_eq!((huge.added, huge.removed), (3_000, 3_000));
     }
 
     #[test]

@@ -66,6 +66,18 @@ pub struct Event<'a> {
     pub kind: EventKind<'a>,
 }
 
+/// An event as another program tells it, or as it was recorded: whose it is and its place are left to the reader, and
+/// what follows from the rest may be left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told<'a> {
+    /// When.
+    pub at: Option<Timestamp>,
+    /// The tool call that started the sub-agent which this happened in.
+    pub parent_tool_call_id: Option<Cow<'a, str>>,
+    /// What happened.
+    pub kind: EventKind<'a>,
+}
+
 /// Names and short texts of the vocabulary: borrowed from the line where they can be.
 type Word<'a> = Cow<'a, str>;
 
@@ -354,6 +366,17 @@ vocabulary! {
         duration_ms "durationMs": Option<u64>,
         /// The part of it that was spent waiting for the model.
         api_duration_ms "apiDurationMs": Option<u64>,
+    }
+}
+
+impl EventKind<'_> {
+    /// Appends one JSON object without the head, as [`Told`] reads it; no line end.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"kind\":\"");
+        out.extend_from_slice(self.tag().as_bytes());
+        out.push(b'"');
+        self.write_fields(out);
+        out.push(b'}');
     }
 }
 

@@ -12,7 +12,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
-use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
 use crate::event::EventKind;
 use crate::line::Line;
 
@@ -32,6 +32,11 @@ pub trait JsonDialect: Send {
     /// Reads a line that is not a JSON value of that shape. Blank lines do not come here.
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         unrecognized(line, facts);
+    }
+
+    /// See [`Dialect::recorded`].
+    fn recorded(&self, _: &str) -> Option<Recorded> {
+        None
     }
 
     /// See [`Dialect::over`].
@@ -64,6 +69,10 @@ impl<D: JsonDialect> Dialect for D {
                 _ => self.other(line, facts),
             }
         }
+    }
+
+    fn recorded(&self, line: &str) -> Option<Recorded> {
+        JsonDialect::recorded(self, line)
     }
 
     fn over(&self) -> Option<bool> {

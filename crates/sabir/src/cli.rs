@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Agents(AgentsArguments),
     Demo(DemoArguments),
     Completions(CompletionsArguments),
+    #[command(hide = true)]
+    AgentLoop(AgentLoopArguments),
     /// Print the manual page (roff).
     #[command(hide = true)]
     Man,
@@ -274,4 +276,27 @@ pub(crate) struct DemoArguments {
 pub(crate) struct CompletionsArguments {
     /// The shell.
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Be an agent: the prompt on standard input, events on standard output.
+///
+/// This is what the agent `openai` runs. The endpoint and its key come from the environment: `OPENAI_BASE_URL`,
+/// `OPENAI_API_KEY`, `OPENAI_MODEL`.
+#[derive(Args)]
+pub(crate) struct AgentLoopArguments {
+    /// The model, as the endpoint calls it [default: `OPENAI_MODEL`].
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// How many turns it may take.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+
+    /// What it may do: read, change files too, or run commands too.
+    #[arg(long, value_name = "LEVEL", default_value = "edit", value_parser = crate::commands::agent_loop::permission)]
+    pub(crate) permission: sabir_core::launch::Permission,
+
+    /// The API to speak [default: `SABIR_OPENAI_API`, or `responses` where the endpoint has it].
+    #[arg(long, value_name = "API", value_parser = crate::commands::agent_loop::api)]
+    pub(crate) api: Option<sabir_openai::Api>,
 }

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod agent_loop;
 pub(crate) mod agents;
 pub(crate) mod batch;
 pub(crate) mod completions;

@@ -42,6 +42,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Agents(arguments) => commands::agents::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
+        Command::AgentLoop(arguments) => commands::agent_loop::run(arguments),
         Command::Man => commands::completions::man(),
     }
 }

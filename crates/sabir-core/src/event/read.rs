@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 
 use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
-use super::{CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text, Word};
+use super::{CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text, Told, Word};
 use crate::time::Timestamp;
 
 /// Every field that an event of any kind may have.
@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 pub(super) struct Fields<'a> {
     #[serde(borrow)]
     kind: Word<'a>,
-    run_id: Word<'a>,
-    seq: u64,
+    run_id: Option<Word<'a>>,
+    seq: Option<u64>,
     at: Option<Timestamp>,
     line: Option<u64>,
     parent_tool_call_id: Option<Word<'a>>,
@@ -133,11 +133,79 @@ pub(super) fn take<T, D: Declared<T>>(value: Option<T>, key: &'static str) -> Re
 impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Fields::deserialize(deserializer)?;
-        let kind = std::mem::take(&mut fields.kind);
-        let (seq, at, line) = (fields.seq, fields.at, fields.line);
-        let run_id = RunId::from(fields.run_id.as_ref());
-        let parent_tool_call_id: Option<Cow<'_, str>> = fields.parent_tool_call_id.take();
-        let kind = EventKind::from_fields(&kind, fields).map_err(serde::de::Error::custom)?;
+        let missing = |key| serde::de::Error::custom(Unreadable::Missing(key));
+        let run_id = RunId::from(fields.run_id.take().ok_or_else(|| missing("runId"))?.as_ref());
+        let seq = fields.seq.ok_or_else(|| missing("seq"))?;
+        let line = fields.line;
+        let Told { at, parent_tool_call_id, kind } = told(fields).map_err(serde::de::Error::custom)?;
         Ok(Self { run_id, seq, at, line, parent_tool_call_id, kind })
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Told<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Fields::deserialize(deserializer)?;
+        fields.supply();
+        told(fields).map_err(serde::de::Error::custom)
+    }
+}
+
+fn told(mut fields: Fields<'_>) -> Result<Told<'_>, Unreadable> {
+    let kind = std::mem::take(&mut fields.kind);
+    let at = fields.at;
+    let parent_tool_call_id: Option<Cow<'_, str>> = fields.parent_tool_call_id.take();
+    let kind = EventKind::from_fields(&kind, fields)?;
+    Ok(Told { at, parent_tool_call_id, kind })
+}
+
+impl Fields<'_> {
+    /// Supplies what our own events always say and what follows from the rest where another program leaves it out. The
+    /// kind picks its own fields, so one that it does not have is supplied in vain and does no harm.
+    fn supply(&mut self) {
+        self.turn.get_or_insert(0);
+        self.cancelled.get_or_insert(false);
+        self.fatal.get_or_insert(false);
+        self.source.get_or_insert(ChangeSource::Reported);
+        self.scope.get_or_insert(UsageScope::Message);
+        if self.tool_kind.is_none() {
+            self.tool_kind = Some(ToolKind::of_name(self.name.as_deref().unwrap_or_default()));
+        }
+        match (self.ok, self.status) {
+            (Some(ok), None) => self.status = Some(if ok { ToolStatus::Ok } else { ToolStatus::Error }),
+            (None, Some(status)) => self.ok = Some(status == ToolStatus::Ok),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::{Event, EventKind, Outcome, Told, ToolKind, ToolStatus};
+
+    #[test]
+    fn a_head_is_needed_for_an_event_and_not_for_what_is_told() {
+        let text = r#"{"kind":"text","delta":"a\nb"}"#;
+        assert!(serde_json::from_str::<Event<'_>>(text).is_err());
+        let told: Told<'_> = serde_json::from_str(text).expect("told");
+        assert_eq!(told.kind, EventKind::Text { delta: "a\nb".into(), message_id: None });
+        assert!(serde_json::from_str::<Told<'_>>(r#"{"kind":"text"}"#).is_err());
+        assert!(serde_json::from_str::<Told<'_>>(r#"{"kind":"nope","delta":"a"}"#).is_err());
+    }
+
+    #[test]
+    fn what_follows_from_the_rest_need_not_be_said() {
+        let told = |text: &'static str| serde_json::from_str::<Told<'_>>(text).expect(text).kind;
+        assert!(matches!(
+            told(r#"{"kind":"toolStart","toolCallId":"1","name":"bash"}"#),
+            EventKind::ToolStart { tool_kind: ToolKind::Execute, .. }
+        ));
+        assert!(matches!(
+            told(r#"{"kind":"toolEnd","toolCallId":"1","ok":false}"#),
+            EventKind::ToolEnd { status: ToolStatus::Error, .. }
+        ));
+        assert!(matches!(
+            told(r#"{"kind":"exited","outcome":"completed"}"#),
+            EventKind::Exited { outcome: Outcome::Completed, cancelled: false, .. }
+        ));
     }
 }

@@ -145,3 +145,16 @@ fn events_read_back_what_they_write() {
         }
     }
 }
+
+#[test]
+fn recorded_events_read_again_as_they_were() {
+    for fixture in all() {
+        let first = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
+        let again = decode(Start::auto(), jsonl(&first).as_bytes(), &End::default());
+        // A line number is of the text that was read, which is another one now.
+        let told = |events: &[Event<'static>]| -> Vec<Event<'static>> {
+            events.iter().cloned().map(|event| Event { line: None, ..event }).collect()
+        };
+        assert_eq!(jsonl(&told(&again)), jsonl(&told(&first)), "{}", fixture.folder.display());
+    }
+}

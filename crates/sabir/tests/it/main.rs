@@ -1,8 +1,14 @@
 //! The command as users meet it: what goes in, what comes out, and how it ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(unix)]
+mod agent_loop;
 mod parse;
 mod run;
+#[cfg(unix)]
+#[allow(dead_code)]
+#[path = "../../../sabir-openai/tests/it/server.rs"]
+mod server;
 mod talk;
 
 use std::io::Write as _;

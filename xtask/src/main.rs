@@ -10,6 +10,7 @@ mod lab;
 mod price;
 mod process;
 mod schema;
+mod shapes;
 mod test;
 mod typescript;
 
@@ -42,6 +43,8 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Takes the price table from the newest `litellm` wheel on PyPI
     Price(price::Arguments),
+    /// Adds what recordings look like to the list that `sabir drift` compares with
+    Shapes(shapes::Arguments),
     /// Runs real agent CLIs against a scripted model
     Lab(lab::Arguments),
 }
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Price(arguments) => price::run(&arguments),
+        Chore::Shapes(arguments) => shapes::run(&arguments),
         Chore::Lab(arguments) => lab::run(&arguments),
     };
     match done {

@@ -54,6 +54,8 @@ pub struct Agent {
     pub accounting: Accounting,
     /// How it is found and started.
     pub launch: Launch,
+    /// What its lines look like, for [drift](crate::drift); empty where that is not known.
+    pub shapes: &'static str,
 }
 
 /// One format, and how to tell it from others.

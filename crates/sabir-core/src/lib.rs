@@ -24,6 +24,7 @@ pub mod agent;
 pub mod decode;
 pub mod dialect;
 pub mod diff;
+pub mod drift;
 pub mod event;
 pub mod fold;
 pub mod json;

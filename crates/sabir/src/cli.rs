@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Batch(BatchArguments),
     Parse(ParseArguments),
     Doctor(DoctorArguments),
+    Drift(DriftArguments),
     Agents(AgentsArguments),
     Demo(DemoArguments),
     Completions(CompletionsArguments),
@@ -185,6 +186,25 @@ pub(crate) struct DoctorArguments {
     /// Only these agents.
     #[arg(value_name = "AGENT")]
     pub(crate) agents: Vec<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tell what an agent prints that this version does not know.
+///
+/// Reads recorded output and compares every event type and every field with those that are known of the agent. Run it on
+/// the output of each new version: it exits with 1 when there is something new.
+#[derive(Args)]
+pub(crate) struct DriftArguments {
+    /// Files to read; `-` is standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The agent that printed them; `auto` finds out.
+    #[arg(long, short, value_name = "ID", default_value = "auto")]
+    pub(crate) agent: String,
 
     /// Print JSON.
     #[arg(long)]

@@ -6,5 +6,6 @@ pub(crate) mod batch;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod drift;
 pub(crate) mod parse;
 pub(crate) mod run;

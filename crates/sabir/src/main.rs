@@ -38,6 +38,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Batch(arguments) => commands::batch::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Drift(arguments) => commands::drift::run(&arguments),
         Command::Parse(arguments) => commands::parse::run(&arguments),
         Command::Agents(arguments) => commands::agents::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),

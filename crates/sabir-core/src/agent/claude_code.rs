@@ -47,6 +47,7 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    shapes: include_str!("claude_code/shapes.txt"),
 };
 
 /// Cousins of Claude Code print the same types; only these fields are its own.

@@ -23,4 +23,5 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    shapes: "",
 };

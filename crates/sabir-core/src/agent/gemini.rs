@@ -31,4 +31,5 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
     launch: command::LAUNCH,
+    shapes: include_str!("gemini/shapes.txt"),
 };

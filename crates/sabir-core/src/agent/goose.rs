@@ -41,4 +41,5 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    shapes: include_str!("goose/shapes.txt"),
 };

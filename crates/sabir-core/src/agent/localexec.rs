@@ -23,6 +23,7 @@ pub const AGENT: Agent = Agent {
         install: "",
         recorded: &[],
     },
+    shapes: "",
 };
 
 /// The prompt is a command for the shell; further words are its arguments, whatever characters they have.

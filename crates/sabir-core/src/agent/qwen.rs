@@ -42,6 +42,7 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    shapes: include_str!("qwen/shapes.txt"),
 };
 
 /// The types are those of Claude Code; these fields are its own, or those that it leaves out.

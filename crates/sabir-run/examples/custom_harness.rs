@@ -1,0 +1,126 @@
+//! An agent that Sabir does not know, in one file: what it prints, how it is started, and a run of it.
+//!
+//! ```sh
+//! cargo run -p sabir-run --example custom_harness
+//! ```
+//!
+//! The agent here is a shell script that prints lines of its own making. Yours is a program on the search path; replace
+//! `Program::Shell` by `Program::Named(&["acme"])`.
+
+#![allow(clippy::print_stdout)]
+
+use sabir_core::agent::{Accounting, Agent, AgentId, DialectEntry, Match};
+use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
+use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus};
+use sabir_core::fold::{SessionResult, SessionResultFold};
+use sabir_core::launch::{Capabilities, CommandLine, Launch, Program, PromptBy, Request, StopSignal};
+use sabir_core::line::Line;
+use sabir_run::{Controller, Plan, Sink, probe};
+
+/// The agent, as data.
+static ACME: Agent = Agent {
+    id: AgentId("acme"),
+    aliases: &[],
+    title: "Acme",
+    dialects: &[DialectEntry {
+        name: "lines",
+        about: "a word, a colon, and what it is about",
+        detect: |line| Match::yes_if(line.starts_with("say: ")),
+        reader: || Box::new(Lines::default()),
+    }],
+    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
+    launch: Launch {
+        program: Program::Shell,
+        can: Capabilities { model: false, resume: false, r#continue: false, permissions: &[], max_turns: false, max_cost: false },
+        command: |_: &Request<'_>| {
+            CommandLine::new([
+                "-c",
+                "echo 'say: Looking.'; echo 'run: ls'; echo 'ran: a b c'; echo 'say: There are three files.'; echo bye",
+            ])
+            .prompt_by(PromptBy::Arguments)
+        },
+        version_matters: false,
+        stop: StopSignal::Interrupt,
+        environment: &["ACME_*"],
+        keys: &["ACME_API_KEY"],
+        logins: &[],
+        install: "there is nothing to install",
+        recorded: &[],
+    },
+    shapes: "",
+};
+
+/// Reads its lines. Only facts are told: numbers, pairs, the one answer and the ending are the decoder's.
+#[derive(Default)]
+struct Lines {
+    answer: Held,
+    over: bool,
+}
+
+impl Dialect for Lines {
+    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        let text = line.text.clone().into_owned();
+        match text.split_once(": ") {
+            Some(("say", words)) => {
+                self.answer.set(words);
+                facts.push(EventKind::Text { delta: words.to_owned().into(), message_id: None });
+            }
+            Some(("run", command)) => facts.push(EventKind::ToolStart {
+                tool_call_id: "call".into(),
+                name: "shell".into(),
+                input: None,
+                tool_kind: ToolKind::Execute,
+                title: Some(command.to_owned().into()),
+            }),
+            Some(("ran", output)) => facts.push(EventKind::ToolEnd {
+                tool_call_id: "call".into(),
+                ok: true,
+                output: Some(output.to_owned().into()),
+                status: ToolStatus::Ok,
+                exit_code: Some(0),
+                duration_ms: None,
+            }),
+            _ if text == "bye" => self.over = true,
+            // What no rule knows is kept.
+            _ => facts.unrecognized(None, line),
+        }
+    }
+
+    fn over(&self) -> Option<bool> {
+        Some(self.over)
+    }
+
+    fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
+        if !self.over {
+            return Verdict::of(Outcome::Incomplete);
+        }
+        facts.push(EventKind::Final { text: self.answer.take().into() });
+        Verdict::of(Outcome::Completed)
+    }
+}
+
+/// Prints each event and folds them into a result.
+struct Printed(SessionResultFold);
+
+impl Sink for Printed {
+    fn event(&mut self, event: &Event<'_>) {
+        let mut line = Vec::new();
+        event.write_json(&mut line);
+        println!("{}", String::from_utf8_lossy(&line));
+        self.0.event(event);
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let prompt = "how many files are here?";
+    let command = ACME.command(&Request { prompt, ..Request::default() })?;
+    let program = probe::program(&ACME).ok_or("acme is not installed")?;
+    let plan = Plan { run_id: RunId::from("example"), ..Plan::new(&ACME, program, command, prompt, std::env::current_dir()?) };
+    sabir_run::supervise::take_in_orphans(true);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut sink = Printed(SessionResult::fold());
+    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut sink));
+    let result = sink.0.finish();
+    println!("{}: {}", ended.outcome, result.text.unwrap_or_default());
+    Ok(())
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fixtures;
+mod launch;
 mod laws;
 mod run;
 mod seeds;

@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 mod agent_loop;
+mod drift;
 mod parse;
 mod run;
 #[cfg(unix)]

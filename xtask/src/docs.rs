@@ -84,9 +84,10 @@ fn with_tables(text: &str) -> Result<String> {
 fn table(name: &str) -> Result<String> {
     match name {
         "agents" => Ok(agents()),
+        "capabilities" => Ok(capabilities()),
         "kinds" => kinds(),
         "words" => words(),
-        other => bail!("there is no table `{other}`; there are `agents`, `kinds` and `words`"),
+        other => bail!("there is no table `{other}`; there are `agents`, `capabilities`, `kinds` and `words`"),
     }
 }
 
@@ -98,6 +99,30 @@ fn agents() -> String {
         let dialects: Vec<String> =
             agent.dialects.iter().map(|dialect| format!("{} ({})", dialect.name, dialect.about)).collect();
         let _ = writeln!(text, "| {} | `{}` | {} | {} |", agent.title, agent.id, also.join(", "), dialects.join("; "));
+    }
+    text
+}
+
+/// What may be asked of each agent that is started, and the versions that were recorded.
+fn capabilities() -> String {
+    let mut text = String::from("| agent | model | resume | continue | permission | max-turns | max-cost | recorded versions |\n");
+    text.push_str("|---|---|---|---|---|---|---|---|\n");
+    let mark = |can: bool| if can { "yes" } else { "" };
+    for agent in agent::ALL {
+        let can = &agent.launch.can;
+        let levels: Vec<&str> = can.permissions.iter().map(|level| level.name()).collect();
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
+            agent.id,
+            mark(can.model),
+            mark(can.resume),
+            mark(can.r#continue),
+            levels.join(", "),
+            mark(can.max_turns),
+            mark(can.max_cost),
+            agent.launch.recorded.join(", "),
+        );
     }
     text
 }

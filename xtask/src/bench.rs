@@ -4,6 +4,7 @@ mod latency;
 mod loops;
 mod measure;
 mod parse;
+mod run;
 mod stream;
 
 use anyhow::Result;
@@ -19,6 +20,11 @@ pub(crate) struct Arguments {
 enum What {
     /// `sabir parse --to events` against reading lines, typed parsing, `serde_json::Value` and jq
     Parse(parse::Arguments),
+    /// Many agents at once in one process: lines lost, memory, CPU and wake-ups
+    Run(run::Arguments),
+    /// An agent that prints at a steady pace
+    #[command(hide = true)]
+    Lines(run::LinesArguments),
     /// One of the loops that are compared, in this process
     #[command(hide = true)]
     Loop(loops::Arguments),
@@ -30,6 +36,8 @@ enum What {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
         What::Parse(arguments) => parse::run(arguments),
+        What::Run(arguments) => run::run(arguments),
+        What::Lines(arguments) => run::lines(arguments),
         What::Loop(arguments) => loops::run(arguments),
         What::Measure(arguments) => measure::run(arguments),
     }

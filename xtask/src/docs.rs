@@ -105,7 +105,8 @@ fn agents() -> String {
 
 /// What may be asked of each agent that is started, and the versions that were recorded.
 fn capabilities() -> String {
-    let mut text = String::from("| agent | model | resume | continue | permission | max-turns | max-cost | recorded versions |\n");
+    let mut text =
+        String::from("| agent | model | resume | continue | permission | max-turns | max-cost | recorded versions |\n");
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     let mark = |can: bool| if can { "yes" } else { "" };
     for agent in agent::ALL {

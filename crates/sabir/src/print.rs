@@ -42,7 +42,10 @@ pub(crate) fn hint(text: &str) {
 }
 
 fn talk(style: anstyle::Style, word: &str, text: &str) {
-    let _ = writeln!(anstream::stderr(), "{style}{word}:{style:#} {text}");
+    let mut stderr = anstream::stderr();
+    // The line that moves during a run may stand here.
+    let clear = if stderr.is_terminal() { "\r\x1b[2K" } else { "" };
+    let _ = writeln!(stderr, "{clear}{style}{word}:{style:#} {text}");
 }
 
 /// Prints help, the version, or what is wrong with the command line.

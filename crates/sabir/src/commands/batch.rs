@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
     let worst = Rc::new(RefCell::new(Exit::Completed));
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let signals = tokio::spawn(super::run::listen(controller.clone(), true));
+        let signals = tokio::spawn(super::run::listen(controller.clone()));
         let room = Rc::new(Semaphore::new(usize::from(arguments.jobs)));
         let mut running = Vec::new();
         for job in jobs {

@@ -66,7 +66,7 @@ async fn go(plan: Plan, output: Output, tell: bool) -> Result<Exit, Failure> {
             controller.cancel();
         }
     });
-    let signals = tokio::spawn(listen(controller, tell || !moving));
+    let signals = tokio::spawn(listen(controller));
     let mut sink = Printed { output, live, buffer: Vec::new() };
     let ended = sabir_run::run(plan, control, &mut sink).await;
     signals.abort();
@@ -104,12 +104,11 @@ fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: O
 }
 
 /// Turns signals to this process into a stop of the runs: the first asks, the second kills.
-pub(crate) async fn listen(controller: Controller, tell: bool) {
+pub(crate) async fn listen(controller: Controller) {
     let Some(mut signals) = sabir_run::signals::Signals::new() else { return };
     loop {
         signals.next().await;
-        let again = controller.cancel();
-        if tell && !again {
+        if !controller.cancel() {
             print::note("stopping; Ctrl-C again kills");
         }
     }

@@ -4,6 +4,9 @@
 //! does not fit is mended where that loses nothing that a dialect could use (a key given twice, half of a surrogate
 //! pair), and kept as `unrecognized` where it can't be.
 
+mod read;
+mod scan;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -47,7 +50,7 @@ impl<D: JsonDialect> Dialect for D {
             if self.fast(text, facts) {
                 return;
             }
-            if let Ok(wire) = serde_json::from_str(text) {
+            if let Ok(wire) = read::from_str(text) {
                 self.message(wire, line, facts);
                 return;
             }
@@ -79,7 +82,7 @@ pub fn broken_off(text: &str) -> EventKind<'static> {
 
 /// Reads a text that does not live as long as the line, so that its facts must be copied. False when it does not parse.
 fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Line<'a>, facts: &mut Facts<'a>) -> bool {
-    let Ok(wire) = serde_json::from_str(text) else { return false };
+    let Ok(wire) = read::from_str(text) else { return false };
     let copy = Line { text: Cow::Borrowed(text), ..line.clone() };
     let mut copied = Facts::default();
     dialect.message(wire, &copy, &mut copied);
@@ -100,7 +103,7 @@ pub fn unrecognized<'a>(line: &Line<'a>, facts: &mut Facts<'a>) {
         #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
-    let r#type = serde_json::from_str::<Typed<'_>>(&line.text).ok().and_then(|typed| typed.r#type);
+    let r#type = parse::<Typed<'_>>(&line.text).and_then(|typed| typed.r#type);
     let r#type = r#type.map(|name| Cow::Owned(name.0.into_owned()));
     facts.unrecognized(r#type, line);
 }
@@ -223,12 +226,12 @@ where
     T: Deserialize<'de>,
 {
     let raw = <&'de RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
+    Ok(parse(raw.get()))
 }
 
 /// Parses a JSON text as far as a dialect wants to know it.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    serde_json::from_str(text).ok()
+    read::from_str(text).ok()
 }
 
 /// The type that a JSON object gives itself in `type`, for finding its dialect.

@@ -16,7 +16,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use crate::dialect::{Dialect, End, Facts, Verdict};
-use crate::event::EventKind;
+use crate::event::{EventKind, Text};
 use crate::line::Line;
 
 /// A dialect whose lines are JSON values of one shape.
@@ -232,6 +232,12 @@ where
 /// Parses a JSON text as far as a dialect wants to know it.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     read::from_str(text).ok()
+}
+
+/// The text of the JSON string that a line goes on with, and what follows it.
+pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
+    let string = scan::string(json)?.json;
+    Some((Text::from_json_string(string)?, json.get(string.len()..)?))
 }
 
 /// The type that a JSON object gives itself in `type`, for finding its dialect.

@@ -33,7 +33,11 @@ enum Form<'a> {
 impl<'a> Text<'a> {
     /// The text that a JSON value is, if it is a string.
     pub fn from_json(value: &'a RawValue) -> Option<Self> {
-        let json = value.get();
+        Self::from_json_string(value.get())
+    }
+
+    /// The text that a JSON value, known to be one, is if it is a string.
+    pub(crate) fn from_json_string(json: &'a str) -> Option<Self> {
         let inside = json.strip_prefix('"')?.strip_suffix('"')?;
         if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
             return Some(Self::from(inside));

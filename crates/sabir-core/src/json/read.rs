@@ -11,7 +11,7 @@ use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Error;
 
-use super::scan::{self, Inside};
+use super::scan::{self, Quoted};
 
 /// Parses a JSON text, as [`serde_json::from_str`] does.
 pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
@@ -66,11 +66,11 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over a string.
-    fn string(&mut self) -> Result<Inside<'de>, Error> {
-        self.expect(b'"')?;
-        let Some(inside) = scan::inside(self.rest) else { return refused() };
-        self.step(inside.json.len() + 1);
-        Ok(inside)
+    fn string(&mut self) -> Result<Quoted<'de>, Error> {
+        self.peek();
+        let Some(quoted) = scan::string(self.rest) else { return refused() };
+        self.step(quoted.json.len());
+        Ok(quoted)
     }
 
     /// Steps over what may be a number, `true`, `false` or `null`.
@@ -181,16 +181,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         match self.peek() {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
-            Some(b'"') => {
-                let from = self.rest;
-                match self.string()? {
-                    Inside { json, escaped: false } => visitor.visit_borrowed_str(json),
-                    Inside { json, escaped: true } => {
-                        let quoted = from.get(..json.len() + 2).unwrap_or_default();
-                        serde_json::Deserializer::from_str(quoted).deserialize_str(visitor)
-                    }
-                }
-            }
+            Some(b'"') => match self.string()? {
+                Quoted { json, escaped: true } => serde_json::Deserializer::from_str(json).deserialize_str(visitor),
+                Quoted { json, escaped: false } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
+            },
             _ => {
                 let mut word = serde_json::Deserializer::from_str(self.word());
                 let value = word.deserialize_any(visitor)?;

@@ -74,7 +74,7 @@ pub(super) fn tool_end<'a>(
     {
         file_change(file, &id, facts);
     }
-    let exit_code = output.as_deref().filter(|_| failed).and_then(exit_code);
+    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(output));
     let ok = status == ToolStatus::Ok;
     facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
 }

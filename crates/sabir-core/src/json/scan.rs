@@ -72,6 +72,7 @@ struct Looks {
 
 /// Looks at every byte of a block inside the quotes, together with its neighbours. Nothing depends on the byte before
 /// and nothing branches, so the compiler can do many bytes at a time.
+#[allow(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
 fn look(bytes: &[u8], block: Range<usize>) -> Looks {
     let before = &bytes[block.start - 1..block.end - 1];
     let after = &bytes[block.start + 1..=block.end];

@@ -4,8 +4,8 @@
 //! objects, lists and strings are walked; everything else (numbers, unescaping, enums) is handed to `serde_json` piece
 //! by piece.
 //!
-//! What this reads, `serde_json` reads to the same value. What it refuses, rightly or for being rare, `serde_json` is
-//! asked about: so it alone decides what is JSON, and its errors are the ones that callers see.
+//! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings: they are
+//! refused.
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -15,21 +15,16 @@ use super::scan::{self, Quoted};
 
 /// Parses a JSON text, as [`serde_json::from_str`] does.
 pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
-    read(text).or_else(|_| serde_json::from_str(text))
-}
-
-fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     let mut reader = Reader { rest: text, depth: 0 };
     let value = T::deserialize(&mut reader)?;
     if reader.peek().is_none() { Ok(value) } else { refused() }
 }
 
-/// The name by which a `RawValue` asks for the text of a value. Were it called otherwise one day, raw values would be
-/// refused here and read by `serde_json`.
+/// The name by which a `RawValue` asks for the text of a value.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-/// How deep values may be nested; less than what `serde_json` allows.
-const DEPTH: u8 = 100;
+/// How deep values may be nested that are not only stepped over.
+const DEPTH: u8 = 127;
 
 struct Reader<'de> {
     /// What has not been read.
@@ -38,7 +33,7 @@ struct Reader<'de> {
 }
 
 fn refused<T>() -> Result<T, Error> {
-    Err(de::Error::custom("not read here"))
+    Err(de::Error::custom("not the JSON that is expected"))
 }
 
 impl<'de> Reader<'de> {
@@ -88,6 +83,14 @@ impl<'de> Reader<'de> {
         let from = self.rest;
         match first {
             Some(b'"') => drop(self.string()?),
+            // What nobody looks into may be nested to any depth, which `serde_json` steps over without recursion.
+            Some(b'{' | b'[') if self.depth == DEPTH => {
+                let mut values = serde_json::Deserializer::from_str(from).into_iter::<de::IgnoredAny>();
+                if !matches!(values.next(), Some(Ok(_))) {
+                    return refused();
+                }
+                self.step(values.byte_offset());
+            }
             Some(b'{') => self.nested(|items| {
                 while items.next(b'}')? {
                     items.reader.string()?;
@@ -255,7 +258,7 @@ mod tests {
     use serde_json::Value;
     use serde_json::value::RawValue;
 
-    use super::{DEPTH, read};
+    use super::{DEPTH, from_str};
     use crate::json::{Str, StringOr};
 
     const OBJECT: &str =
@@ -280,10 +283,9 @@ mod tests {
 
     /// What is read here is what `serde_json` reads; gives whether it was read.
     fn agrees<'a, T: Deserialize<'a> + Debug>(json: &'a str) -> bool {
-        let Ok(here) = read::<T>(json) else { return false };
-        let there = serde_json::from_str::<T>(json).unwrap_or_else(|error| panic!("{json} is refused: {error}"));
+        let (here, there) = (from_str::<T>(json).ok(), serde_json::from_str::<T>(json).ok());
         assert_eq!(format!("{here:?}"), format!("{there:?}"), "{json}");
-        true
+        here.is_some()
     }
 
     /// The number of types that it was read as.
@@ -325,10 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_left_to_serde_json() {
-        let nested = |depth: u8| "[".repeat(depth.into()) + &"]".repeat(depth.into());
-        assert!(read::<&RawValue>(&nested(DEPTH)).is_ok());
-        assert!(read::<&RawValue>(&nested(DEPTH + 1)).is_err());
-        assert!(super::from_str::<&RawValue>(&nested(DEPTH + 1)).is_ok());
+    fn values_are_nested_as_deep_as_serde_json_allows() {
+        for depth in [2, DEPTH - 1, DEPTH, DEPTH + 1, u8::MAX].map(usize::from) {
+            let nested = "[".repeat(depth) + &"]".repeat(depth);
+            assert_eq!(agreements(&nested), if depth <= usize::from(DEPTH) { 3 } else { 2 }, "{depth}");
+            assert_eq!(agreements(&nested.replace("[]", "[}")), 0, "{depth}");
+        }
     }
 }

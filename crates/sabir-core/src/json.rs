@@ -177,7 +177,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
                 Ok(Str(Cow::Borrowed(text)))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Str(Cow::Owned(text.to_owned())))
+                self.visit_string(text.to_owned())
+            }
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Str(Cow::Owned(text)))
             }
         }
         deserializer.deserialize_str(StrVisitor)
@@ -205,7 +208,10 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for StringOr<'a, T> {
                 Ok(StringOr::String(Str(Cow::Borrowed(text))))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(StringOr::String(Str(Cow::Owned(text.to_owned()))))
+                self.visit_string(text.to_owned())
+            }
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(StringOr::String(Str(Cow::Owned(text))))
             }
             fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
                 T::deserialize(SeqAccessDeserializer::new(list)).map(StringOr::Other)

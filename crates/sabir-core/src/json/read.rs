@@ -1,15 +1,14 @@
 //! JSON text to values, fast where agents' lines are long.
 //!
 //! Nearly all bytes of a stream are in a few long strings that pass through as they are or that nobody asks for. Here
-//! objects, lists and strings are walked; everything else (numbers, unescaping, enums) is handed to `serde_json` piece
-//! by piece.
+//! objects, lists and strings are walked; numbers, escapes and enums are handed to `serde_json` piece by piece.
 //!
 //! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings: they are
 //! refused.
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Error;
+use serde_json::{Error, Number};
 
 use super::scan::{self, Quoted};
 
@@ -32,6 +31,7 @@ struct Reader<'de> {
     depth: u8,
 }
 
+#[cold]
 fn refused<T>() -> Result<T, Error> {
     Err(de::Error::custom("not the JSON that is expected"))
 }
@@ -185,14 +185,15 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
             Some(b'"') => match self.string()? {
-                Quoted { json, escaped: true } => serde_json::Deserializer::from_str(json).deserialize_str(visitor),
+                Quoted { json, escaped: true } => visitor.visit_string(serde_json::from_str(json)?),
                 Quoted { json, escaped: false } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
             },
-            _ => {
-                let mut word = serde_json::Deserializer::from_str(self.word());
-                let value = word.deserialize_any(visitor)?;
-                word.end().map(|()| value)
-            }
+            _ => match self.word() {
+                "null" => visitor.visit_unit(),
+                "true" => visitor.visit_bool(true),
+                "false" => visitor.visit_bool(false),
+                word => serde_json::from_str::<Number>(word)?.deserialize_any(visitor),
+            },
         }
     }
 

@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
+use crate::event::Text;
+
 /// A unified diff and its line counts.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Diff {
     /// `---`/`+++` head and hunks. Hunks of an edit whose place in the file is unknown start with a bare `@@`.
-    pub text: String,
+    pub text: Text<'static>,
     /// Lines added.
     pub added: u64,
     /// Lines removed.
@@ -21,7 +23,7 @@ const COMPARED_LINES: usize = 2_000;
 
 /// The diff of replacements in a file, each given as the text before and the text after.
 pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e str)>) -> Diff {
-    let mut diff = Diff { text: head(Some(path), Some(path)), ..Diff::default() };
+    let mut diff = Growing { text: head(Some(path), Some(path)), ..Growing::default() };
     for (old, new) in edits {
         diff.text.push_str("@@\n");
         if old.lines().count() + new.lines().count() > COMPARED_LINES {
@@ -31,28 +33,31 @@ pub fn of_edits<'e>(path: &str, edits: impl IntoIterator<Item = (&'e str, &'e st
         }
         for change in TextDiff::configure().algorithm(Algorithm::Myers).diff_lines(old, new).iter_all_changes() {
             let line = change.value().strip_suffix('\n').unwrap_or(change.value());
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            };
-            diff.push(sign, line);
+            diff.push(sign(change.tag()), line);
         }
     }
-    diff
+    diff.done()
+}
+
+fn sign(tag: ChangeTag) -> char {
+    match tag {
+        ChangeTag::Equal => ' ',
+        ChangeTag::Delete => '-',
+        ChangeTag::Insert => '+',
+    }
 }
 
 /// The diff of a file whose two contents are known: one hunk, with its place and three lines around it.
 pub fn of_change(path: &str, old: &str, new: &str) -> Diff {
     const AROUND: usize = 3;
-    let mut diff = Diff { text: head(Some(path), Some(path)), ..Diff::default() };
+    let mut diff = Growing { text: head(Some(path), Some(path)), ..Growing::default() };
     let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let same = old_lines.iter().zip(&new_lines).take_while(|(old, new)| old == new).count();
     let (old_rest, new_rest) = (&old_lines[same..], &new_lines[same..]);
     let same_end = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
     if old_rest.is_empty() && new_rest.is_empty() {
-        return diff;
+        return diff.done();
     }
     let (removed, added) = (&old_rest[..old_rest.len() - same_end], &new_rest[..new_rest.len() - same_end]);
     let (before, after) = (same.min(AROUND), same_end.min(AROUND));
@@ -69,34 +74,72 @@ pub fn of_change(path: &str, old: &str, new: &str) -> Diff {
     } else {
         let compared = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(removed, added);
         for change in compared.iter_all_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            };
-            diff.push_whole(sign, change.value());
+            diff.push_whole(sign(change.tag()), change.value());
         }
     }
     let end = old_lines.len() - same_end;
     old_lines[end..end + after].iter().for_each(|line| diff.push_whole(' ', line));
-    diff
+    diff.done()
 }
 
 /// The diff of a new file.
-pub fn of_new_file(path: &str, content: &str) -> Diff {
-    let ends = memchr::memchr_iter(b'\n', content.as_bytes()).count();
-    let count = ends + usize::from(!content.is_empty() && !content.ends_with('\n'));
+pub fn of_new_file(path: &str, content: &Text<'_>) -> Diff {
+    match content.escaped() {
+        None => {
+            let ends: Vec<usize> = memchr::memchr_iter(b'\n', content.as_bytes()).collect();
+            let (mut text, added) = head_of_new_file(path, content, &ends, "\n");
+            push_added(&mut text, content, &ends, "\n");
+            Diff { text: text.into(), added, removed: 0 }
+        }
+        // To unescape a whole file, and to escape it again when the event is written, is slow; as JSON, the diff of it is
+        // made in the same way.
+        Some(json) => {
+            let ends: Vec<usize> = escaped_line_ends(json).collect();
+            let (head, added) = head_of_new_file(path, json, &ends, "\\n");
+            let mut text = serde_json::Value::from(head).to_string();
+            text.pop();
+            push_added(&mut text, json, &ends, "\\n");
+            text.push('"');
+            Diff { text: Text::from_own_json(text), added, removed: 0 }
+        }
+    }
+}
+
+/// What comes before the lines of a new file, and how many they are. `line_end` is how the content writes that.
+fn head_of_new_file(path: &str, content: &str, ends: &[usize], line_end: &str) -> (String, u64) {
+    let last = ends.last().map_or(0, |end| end + line_end.len());
+    let count = ends.len() + usize::from(last < content.len());
     let mut text = head(None, Some(path));
-    text.reserve(content.len() + count + 32);
     if count > 0 {
         let _ = writeln!(text, "@@ -0,0 +1,{count} @@");
     }
+    (text, count as u64)
+}
+
+/// Appends the lines of a content that end there, as added.
+fn push_added(text: &mut String, content: &str, ends: &[usize], line_end: &str) {
+    text.reserve(content.len() + ends.len() + 8);
     let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', content.as_bytes()).chain((count > ends).then_some(content.len())) {
-        text.extend(["+", &content[start..end], "\n"]);
-        start = end + 1;
+    for &end in ends {
+        text.extend(["+", &content[start..end], line_end]);
+        start = end + line_end.len();
     }
-    Diff { text, added: count as u64, removed: 0 }
+    if start < content.len() {
+        text.extend(["+", &content[start..], line_end]);
+    }
+}
+
+/// Where a line feed stands in the inside of a JSON string.
+fn escaped_line_ends(json: &str) -> impl Iterator<Item = usize> {
+    let bytes = json.as_bytes();
+    let mut from = 0;
+    let escapes = std::iter::from_fn(move || {
+        let at = from + memchr::memchr(b'\\', bytes.get(from..)?)?;
+        // What is escaped may be a backslash.
+        from = at + 2;
+        Some(at)
+    });
+    escapes.filter(|at| bytes.get(at + 1) == Some(&b'n'))
 }
 
 /// The two lines that name the file before and after. An absolute path is under `a/` and `b/` like any other; a side
@@ -127,7 +170,15 @@ pub fn count(patch: &str) -> (u64, u64) {
     (added, removed)
 }
 
-impl Diff {
+/// A diff that grows line by line.
+#[derive(Default)]
+struct Growing {
+    text: String,
+    added: u64,
+    removed: u64,
+}
+
+impl Growing {
     /// Adds a line with its end, or says that it has none.
     fn push_whole(&mut self, sign: char, line: &str) {
         self.push(sign, line.strip_suffix('\n').unwrap_or(line));
@@ -146,11 +197,18 @@ impl Diff {
             _ => {}
         }
     }
+
+    fn done(self) -> Diff {
+        Diff { text: self.text.into(), added: self.added, removed: self.removed }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::{count, head, of_change, of_edits, of_new_file};
+    use crate::event::Text;
 
     #[test]
     fn an_edit_shows_what_changed_and_counts_it() {
@@ -176,9 +234,21 @@ mod tests {
 
     #[test]
     fn a_new_file_is_all_added() {
-        let diff = of_new_file("n", "a\nb");
+        let diff = of_new_file("n", &"a\nb".into());
+        assert_eq!(diff.text, "--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n+b\n");
         assert_eq!((diff.added, diff.removed, count(&diff.text)), (2, 0, (2, 0)));
-        assert_eq!(of_new_file("n", "").added, 0);
+        assert_eq!(of_new_file("n", &"".into()).added, 0);
+    }
+
+    #[test]
+    fn a_new_file_that_came_as_json_has_the_same_diff() {
+        for content in ["a\nb", "\n", "\n\n", "a\n", "a\r\nb\n", "\\n is no line end\n", "\"\\", "\\\n\t\u{2028}é"] {
+            let json = serde_json::Value::from(content).to_string();
+            let raw: &RawValue = serde_json::from_str(&json).expect("JSON");
+            let text = Text::from_json(raw).expect("a string");
+            assert!(text.escaped().is_some());
+            assert_eq!(of_new_file("a \"path\"\n", &text), of_new_file("a \"path\"\n", &content.into()), "{json}");
+        }
     }
 
     #[test]

@@ -246,7 +246,7 @@ vocabulary! {
         /// The old path of a renamed file.
         from "from": Option<Word<'a>>,
         /// Unified diff.
-        diff "diff": Option<Word<'a>>,
+        diff "diff": Option<Text<'a>>,
         /// Lines added.
         added "added": Option<u64>,
         /// Lines removed.

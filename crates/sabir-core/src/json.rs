@@ -4,6 +4,9 @@
 //! does not fit is mended where that loses nothing that a dialect could use (a key given twice, half of a surrogate
 //! pair), and kept as `unrecognized` where it can't be.
 
+mod read;
+mod scan;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +16,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
-use crate::event::EventKind;
+use crate::event::{EventKind, Text};
 use crate::line::Line;
 
 /// A dialect whose lines are JSON values of one shape.
@@ -57,7 +60,7 @@ impl<D: JsonDialect> Dialect for D {
             if self.fast(text, facts) {
                 return;
             }
-            if let Ok(wire) = serde_json::from_str(text) {
+            if let Ok(wire) = read::from_str(text) {
                 self.message(wire, line, facts);
                 return;
             }
@@ -97,7 +100,7 @@ pub fn broken_off(text: &str) -> EventKind<'static> {
 
 /// Reads a text that does not live as long as the line, so that its facts must be copied. False when it does not parse.
 fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Line<'a>, facts: &mut Facts<'a>) -> bool {
-    let Ok(wire) = serde_json::from_str(text) else { return false };
+    let Ok(wire) = read::from_str(text) else { return false };
     let copy = Line { text: Cow::Borrowed(text), ..line.clone() };
     let mut copied = Facts::default();
     dialect.message(wire, &copy, &mut copied);
@@ -118,7 +121,7 @@ pub fn unrecognized<'a>(line: &Line<'a>, facts: &mut Facts<'a>) {
         #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
-    let r#type = serde_json::from_str::<Typed<'_>>(&line.text).ok().and_then(|typed| typed.r#type);
+    let r#type = parse::<Typed<'_>>(&line.text).and_then(|typed| typed.r#type);
     let r#type = r#type.map(|name| Cow::Owned(name.0.into_owned()));
     facts.unrecognized(r#type, line);
 }
@@ -192,7 +195,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
                 Ok(Str(Cow::Borrowed(text)))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Str(Cow::Owned(text.to_owned())))
+                self.visit_string(text.to_owned())
+            }
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(Str(Cow::Owned(text)))
             }
         }
         deserializer.deserialize_str(StrVisitor)
@@ -220,7 +226,10 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for StringOr<'a, T> {
                 Ok(StringOr::String(Str(Cow::Borrowed(text))))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(StringOr::String(Str(Cow::Owned(text.to_owned()))))
+                self.visit_string(text.to_owned())
+            }
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
+                Ok(StringOr::String(Str(Cow::Owned(text))))
             }
             fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
                 T::deserialize(SeqAccessDeserializer::new(list)).map(StringOr::Other)
@@ -241,12 +250,18 @@ where
     T: Deserialize<'de>,
 {
     let raw = <&'de RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
+    Ok(parse(raw.get()))
 }
 
 /// Parses a JSON text as far as a dialect wants to know it.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    serde_json::from_str(text).ok()
+    read::from_str(text).ok()
+}
+
+/// The text of the JSON string that a line goes on with, and what follows it.
+pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
+    let string = scan::string(json)?.json;
+    Some((Text::from_json_string(string)?, json.get(string.len()..)?))
 }
 
 /// The type that a JSON object gives itself in `type`, for finding its dialect.

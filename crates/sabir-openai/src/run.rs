@@ -278,7 +278,7 @@ fn tell_end(call: &Call, done: &Done, took: Duration, out: &mut Out<'_>) -> io::
             path: Cow::Borrowed(&changed.path),
             change: changed.change,
             from: None,
-            diff: Some(Cow::Borrowed(&changed.diff.text)),
+            diff: Some(changed.diff.text.clone()),
             added: Some(changed.diff.added),
             removed: Some(changed.diff.removed),
             tool_call_id: Some(tool_call_id.clone()),

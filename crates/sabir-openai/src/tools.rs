@@ -48,7 +48,7 @@ pub(crate) struct Done {
     pub(crate) output: String,
     pub(crate) status: ToolStatus,
     pub(crate) exit_code: Option<i32>,
-    pub(crate) changed: Option<Changed>,
+    pub(crate) changed: Option<Box<Changed>>,
 }
 
 /// A file that a call changed.

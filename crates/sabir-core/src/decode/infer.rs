@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::tools::OpenTool;
 use crate::diff;
-use crate::event::{Change, ChangeSource, EventKind, ToolKind};
+use crate::event::{Change, ChangeSource, EventKind, Text, ToolKind};
 use crate::json::{self, Str};
 
 /// The names that agents have for the arguments of tools that change files.
@@ -60,7 +60,7 @@ fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<EventKind<'stati
         from: from.map(|path| Cow::Owned(path.to_owned())),
         added: diff.as_ref().map(|diff| diff.added),
         removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| Cow::Owned(diff.text)),
+        diff: diff.map(|diff| diff.text),
         tool_call_id: Some(Cow::Owned(tool.public_id.clone())),
         source: ChangeSource::Inferred,
     };
@@ -83,7 +83,7 @@ fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<EventKind<'stati
                 }
                 // The file may have been there before; only the agent would know.
                 Some(content) if edits.is_empty() => {
-                    Some(changed(path, Change::Create, None, Some(diff::of_new_file(path, content))))
+                    Some(changed(path, Change::Create, None, Some(diff::of_new_file(path, &Text::from(&**content)))))
                 }
                 _ if edits.is_empty() => Some(changed(path, Change::Update, None, None)),
                 _ => Some(changed(path, Change::Update, None, Some(diff::of_edits(path, edits)))),

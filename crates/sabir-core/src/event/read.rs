@@ -53,7 +53,8 @@ pub(super) struct Fields<'a> {
     pub(super) path: Option<Word<'a>>,
     pub(super) change: Option<Change>,
     pub(super) from: Option<Word<'a>>,
-    pub(super) diff: Option<Word<'a>>,
+    #[serde(borrow)]
+    pub(super) diff: Option<Text<'a>>,
     pub(super) added: Option<u64>,
     pub(super) removed: Option<u64>,
     pub(super) source: Option<ChangeSource>,

@@ -23,8 +23,8 @@ pub struct Text<'a>(Form<'a>);
 enum Form<'a> {
     Plain(Cow<'a, str>),
     Json {
-        /// The JSON string with its quotes; holds no `\u` escape.
-        json: &'a str,
+        /// The JSON string with its quotes; holds an escape, and no `\u` escape.
+        json: Cow<'a, str>,
         /// What it says, once somebody asked.
         plain: OnceLock<Box<str>>,
     },
@@ -33,7 +33,11 @@ enum Form<'a> {
 impl<'a> Text<'a> {
     /// The text that a JSON value is, if it is a string.
     pub fn from_json(value: &'a RawValue) -> Option<Self> {
-        let json = value.get();
+        Self::from_json_string(value.get())
+    }
+
+    /// The text that a JSON value, known to be one, is if it is a string.
+    pub(crate) fn from_json_string(json: &'a str) -> Option<Self> {
         let inside = json.strip_prefix('"')?.strip_suffix('"')?;
         if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
             return Some(Self::from(inside));
@@ -42,7 +46,15 @@ impl<'a> Text<'a> {
         if memchr::memmem::find(inside.as_bytes(), b"\\u").is_some() {
             return Some(Self::from(unescaped(json)));
         }
-        Some(Self(Form::Json { json, plain: OnceLock::new() }))
+        Some(Self(Form::Json { json: Cow::Borrowed(json), plain: OnceLock::new() }))
+    }
+
+    /// What stands between the quotes of the JSON string that it is kept as, if it is.
+    pub(crate) fn escaped(&self) -> Option<&str> {
+        match &self.0 {
+            Form::Plain(_) => None,
+            Form::Json { json, .. } => json.strip_prefix('"')?.strip_suffix('"'),
+        }
     }
 
     /// Whether it says nothing. Unlike `str::is_empty` through the dereference, this never unescapes.
@@ -63,7 +75,7 @@ impl<'a> Text<'a> {
     pub fn into_string(self) -> String {
         match self.0 {
             Form::Plain(text) => text.into_owned(),
-            Form::Json { json, plain } => plain.into_inner().map_or_else(|| unescaped(json), String::from),
+            Form::Json { json, plain } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
         }
     }
 
@@ -73,6 +85,13 @@ impl<'a> Text<'a> {
             Form::Json { json, .. } if !write::ends_a_line_for_some(json) => out.extend_from_slice(json.as_bytes()),
             _ => write::string(self, out),
         }
+    }
+}
+
+impl Text<'static> {
+    /// The text of a JSON string of our own making: with its quotes, with an escape, and with no half of a pair.
+    pub(crate) fn from_own_json(json: String) -> Self {
+        Self(Form::Json { json: Cow::Owned(json), plain: OnceLock::new() })
     }
 }
 

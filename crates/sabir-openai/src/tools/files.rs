@@ -85,10 +85,10 @@ pub(super) fn write(place: &Place<'_>, arguments: Value) -> Done {
         place.folder.write(&relative, &content)?;
         let (change, diff) = match &old {
             Some(old) => (Change::Update, diff::of_change(&path, &String::from_utf8_lossy(old), &content)),
-            None => (Change::Create, diff::of_new_file(&path, &content)),
+            None => (Change::Create, diff::of_new_file(&path, &content.as_str().into())),
         };
         let output = format!("wrote {} bytes to {path}", content.len());
-        Ok(Done { changed: Some(Changed { path, change, diff }), ..Done::ok(output) })
+        Ok(Done { changed: Some(Box::new(Changed { path, change, diff })), ..Done::ok(output) })
     })
 }
 
@@ -113,7 +113,7 @@ pub(super) fn edit(place: &Place<'_>, arguments: Value) -> Done {
         place.folder.write(&place.folder.relative(&path)?, &new)?;
         let diff = diff::of_change(&path, &old, &new);
         let output = format!("replaced {found} time{}", if found == 1 { "" } else { "s" });
-        Ok(Done { changed: Some(Changed { path, change: Change::Update, diff }), ..Done::ok(output) })
+        Ok(Done { changed: Some(Box::new(Changed { path, change: Change::Update, diff })), ..Done::ok(output) })
     })
 }
 

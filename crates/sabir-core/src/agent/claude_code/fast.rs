@@ -1,28 +1,31 @@
 //! The one line that makes up most of a stream with partial messages, read without a parser.
 //!
 //! A piece of text comes in a quarter of a kilobyte of the same keys in the same order. They are compared one by one;
-//! a line that differs in anything (an escape in the text, another key, another order) is parsed like all others.
+//! a line that differs in anything (another key, another order) is parsed like all others.
 
-/// A piece of text of the main agent that needs no unescaping.
+use crate::event::Text;
+use crate::json;
+
+/// A piece of text of the main agent.
 #[derive(Debug, PartialEq)]
-pub(super) struct PlainDelta<'a> {
-    pub(super) text: &'a str,
+pub(super) struct TextDelta<'a> {
+    pub(super) text: Text<'a>,
     pub(super) message_id: &'a str,
 }
 
 /// The piece that a line is, if it is such a line.
-pub(super) fn plain_delta(line: &str) -> Option<PlainDelta<'_>> {
+pub(super) fn text_delta(line: &str) -> Option<TextDelta<'_>> {
     let rest = line.strip_prefix(r#"{"type":"stream_event","event":{"type":"content_block_delta","index":"#)?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = rest.strip_prefix(r#","delta":{"type":"text_delta","text":"#)?;
-    let (text, rest) = plain_string(rest)?;
+    let (text, rest) = json::leading_text(rest)?;
     let rest = rest.strip_prefix(r#"}},"session_id":"#)?;
     let (_, rest) = plain_string(rest)?;
     let rest = rest.strip_prefix(r#","parent_tool_use_id":null,"uuid":"#)?;
     let (_, rest) = plain_string(rest)?;
     let rest = rest.strip_prefix(r#","api_message_id":"#)?;
     let (message_id, rest) = plain_string(rest)?;
-    (rest == "}").then_some(PlainDelta { text, message_id })
+    (rest == "}").then_some(TextDelta { text, message_id })
 }
 
 /// A JSON string with no escape in it, and what follows it.
@@ -36,16 +39,18 @@ fn plain_string(json: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::plain_delta;
+    use super::text_delta;
 
     const LINE: &str = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Größe "}},"session_id":"s","parent_tool_use_id":null,"uuid":"u","api_message_id":"msg_1"}"#;
 
     #[test]
     fn only_the_very_line_is_read() {
-        let delta = plain_delta(LINE).expect("the line");
-        assert_eq!((delta.text, delta.message_id), ("Größe ", "msg_1"));
+        let delta = text_delta(LINE).expect("the line");
+        assert_eq!((&*delta.text, delta.message_id), ("Größe ", "msg_1"));
+        let escaped = LINE.replace("Größe", r#"\"Gr\u00f6\u00dfe\"\n"#);
+        assert_eq!(text_delta(&escaped).expect("the line").text, "\"Größe\"\n ");
         for (from, to) in [
-            ("Größe", "Gr\\u00f6"),
+            ("Größe", "Gr\\u00f"),
             ("Größe", "Gr\u{1}"),
             ("null", "\"toolu_1\""),
             ("text_delta", "thinking_delta"),
@@ -54,7 +59,7 @@ mod tests {
             ("\"msg_1\"}", "\"msg_1\""),
             ("index\":0", "index\":-1"),
         ] {
-            assert_eq!(plain_delta(&LINE.replace(from, to)), None, "{from} → {to}");
+            assert_eq!(text_delta(&LINE.replace(from, to)), None, "{from} → {to}");
         }
     }
 }

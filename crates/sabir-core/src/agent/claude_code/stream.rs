@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::fast::{self, PlainDelta};
+use super::fast::{self, TextDelta};
 use super::lane::Lane;
 use super::result::Results;
 use super::tools::{permission_asked, tool_end, tool_start, user};
@@ -39,10 +39,10 @@ impl JsonDialect for StreamJson {
     type Wire<'a> = Message<'a>;
 
     fn fast<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) -> bool {
-        let Some(PlainDelta { text, message_id }) = fast::plain_delta(text) else { return false };
+        let Some(TextDelta { text, message_id }) = fast::text_delta(text) else { return false };
         let lane = self.lane(message_id, facts);
-        lane.hear(text);
-        facts.push(EventKind::Text { delta: text.into(), message_id: Some(message_id.into()) });
+        lane.hear(&text);
+        facts.push(EventKind::Text { delta: text, message_id: Some(message_id.into()) });
         true
     }
 

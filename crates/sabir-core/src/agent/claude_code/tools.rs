@@ -74,7 +74,7 @@ pub(super) fn tool_end<'a>(
     {
         file_change(file, &id, facts);
     }
-    let exit_code = output.as_deref().filter(|_| failed).and_then(exit_code);
+    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(output));
     let ok = status == ToolStatus::Ok;
     facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
 }
@@ -107,8 +107,8 @@ fn exit_code(output: &str) -> Option<i32> {
 
 fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) {
     let created = file.r#type.as_deref() == Some("create");
-    let diff = match (&file.content, created) {
-        (Some(content), true) => diff::of_new_file(&file.file_path, content),
+    let diff = match (file.content.and_then(Text::from_json), created) {
+        (Some(content), true) => diff::of_new_file(&file.file_path, &content),
         _ if file.structured_patch.is_empty() => return,
         _ => {
             let mut text = diff::head(Some(&*file.file_path), Some(&*file.file_path));
@@ -117,14 +117,14 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
                 hunk.lines.iter().for_each(|line| text.extend([&**line, "\n"]));
             }
             let (added, removed) = diff::count(&text);
-            diff::Diff { text, added, removed }
+            diff::Diff { text: text.into(), added, removed }
         }
     };
     facts.push(EventKind::FileChange {
         path: file.file_path.into(),
         change: if created { Change::Create } else { Change::Update },
         from: None,
-        diff: Some(Cow::Owned(diff.text)),
+        diff: Some(diff.text),
         added: Some(diff.added),
         removed: Some(diff.removed),
         tool_call_id: Some(call.clone().into()),

@@ -270,7 +270,7 @@ pub(super) struct FileResult<'a> {
     #[serde(borrow)]
     pub(super) file_path: Str<'a>,
     #[serde(borrow, default)]
-    pub(super) content: Option<Str<'a>>,
+    pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) structured_patch: Vec<Hunk<'a>>,
 }

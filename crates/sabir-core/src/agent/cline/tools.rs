@@ -62,12 +62,12 @@ impl Tools {
             && status == ToolStatus::Ok
             && output.as_deref().is_some_and(|output| output.starts_with(CREATED))
         {
-            let diff = diff::of_new_file(&path, &content);
+            let diff = diff::of_new_file(&path, &content.into());
             facts.push(EventKind::FileChange {
                 path: Cow::Owned(path),
                 change: Change::Create,
                 from: None,
-                diff: Some(Cow::Owned(diff.text)),
+                diff: Some(diff.text),
                 added: Some(diff.added),
                 removed: Some(diff.removed),
                 tool_call_id: Some(id.0.clone()),

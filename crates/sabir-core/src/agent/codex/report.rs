@@ -64,7 +64,7 @@ pub(super) fn changed<'a>(
         from,
         added: diff.as_ref().map(|diff| diff.added),
         removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| Cow::Owned(diff.text)),
+        diff: diff.map(|diff| diff.text),
         tool_call_id: Some(tool_call_id),
         source: ChangeSource::Reported,
     }
@@ -74,7 +74,7 @@ pub(super) fn changed<'a>(
 pub(super) fn diff_of_patch(from: &str, to: &str, patch: &str) -> Diff {
     let (added, removed) = diff::count(patch);
     let text = if patch.starts_with("@@") { diff::head(Some(from), Some(to)) + patch } else { patch.to_owned() };
-    Diff { text, added, removed }
+    Diff { text: text.into(), added, removed }
 }
 
 /// The diff of a file that is gone.
@@ -86,7 +86,7 @@ pub(super) fn diff_of_deleted(path: &str, content: &str) -> Diff {
         text.push_str(line);
         text.push('\n');
     }
-    Diff { text, added: 0, removed: removed as u64 }
+    Diff { text: text.into(), added: 0, removed: removed as u64 }
 }
 
 /// The text of what an MCP tool gave back, and whether the tool calls it an error. Content that is not text is given as
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn diffs_have_a_head_and_counts() {
         let diff = diff_of_patch("a.txt", "a.txt", "@@ -1 +1 @@\n-a\n+b\n");
-        assert_eq!((diff.text.as_str(), diff.added, diff.removed), ("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n", 1, 1));
+        assert_eq!((&*diff.text, diff.added, diff.removed), ("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n", 1, 1));
         assert_eq!(diff_of_deleted("a.txt", "one\ntwo\n").removed, 2);
     }
 

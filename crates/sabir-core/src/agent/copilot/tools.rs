@@ -154,7 +154,7 @@ fn file_change<'a>(edit: &FileEdit<'a>, only: bool, patch: &str, id: &Str<'a>) -
         from: None,
         added: counted.map(|(added, _)| added),
         removed: counted.map(|(_, removed)| removed),
-        diff: diff.map(|diff| Cow::Owned(diff.to_owned())),
+        diff: diff.map(|diff| diff.to_owned().into()),
         tool_call_id: Some(id.0.clone()),
         source: ChangeSource::Reported,
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::event::{Change, ChangeSource, EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
+use crate::event::{Change, ChangeSource, EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
 use crate::json::{self, Str, StringOr};
 
 /// `{"shellToolCall":{"args":…,"result":…},"toolCallId":…}`, or `{"function":{"name":…,"arguments":…}}` in old versions.
@@ -275,8 +275,8 @@ fn file_change<'a>(id: Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) ->
     if kind != ToolKind::Edit || (fields.diff_string.is_none() && fields.lines_added.is_none()) {
         return None;
     }
-    let diff = fields.diff_string.take().map(Cow::from);
-    let is_new = diff.as_ref().is_some_and(|diff: &Cow<'_, str>| diff.starts_with("--- /dev/null"));
+    let diff = fields.diff_string.take().map(Text::from);
+    let is_new = diff.as_ref().is_some_and(|diff| diff.starts_with("--- /dev/null"));
     Some(EventKind::FileChange {
         path: fields.path.take()?.into(),
         change: if is_new { Change::Create } else { Change::Update },

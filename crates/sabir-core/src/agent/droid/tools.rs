@@ -67,7 +67,7 @@ pub(super) fn file_change(result: &str, call: &str) -> Option<EventKind<'static>
         path: Cow::Owned(result.file_path.to_string()),
         change: Change::Update,
         from: None,
-        diff: Some(Cow::Owned(diff)),
+        diff: Some(diff.into()),
         added: Some(added),
         removed: Some(removed),
         tool_call_id: Some(Cow::Owned(call.to_owned())),

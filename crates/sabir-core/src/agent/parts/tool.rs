@@ -117,14 +117,14 @@ fn push_written<'a>(
     }
     let (Some(path), Some(exists)) = (path, exists) else { return };
     let arguments = input.filter(|_| !exists).and_then(|input| json::parse::<Arguments<'_>>(input.get()));
-    let diff = arguments.map(|arguments| diff::of_new_file(&path, &arguments.content));
+    let diff = arguments.map(|arguments| diff::of_new_file(&path, &arguments.content.into()));
     facts.push(EventKind::FileChange {
         path: path.0,
         change: if exists { Change::Update } else { Change::Create },
         from: None,
         added: diff.as_ref().map(|diff| diff.added),
         removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| Cow::Owned(diff.text)),
+        diff: diff.map(|diff| diff.text),
         tool_call_id: Some(id),
         source: ChangeSource::Reported,
     });
@@ -148,7 +148,7 @@ fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
         path: path.0,
         change: kind,
         from,
-        diff: diff.map(Cow::from),
+        diff: diff.map(Into::into),
         added: additions.or(counted.map(|(added, _)| added)),
         removed: deletions.or(counted.map(|(_, removed)| removed)),
         tool_call_id: Some(id),

@@ -59,7 +59,7 @@ impl Tools {
                         path: Cow::Owned(path),
                         change: Change::Update,
                         from: None,
-                        diff: Some(patch),
+                        diff: Some(patch.into()),
                         added: Some(added),
                         removed: Some(removed),
                         tool_call_id: Some(id.0.clone()),

@@ -238,7 +238,7 @@ fn file_changes(id: &str, changes: Option<&RawValue>) -> Vec<EventKind<'static>>
             (None, None) => (Change::Update, None),
         };
         let diff = content.map(|content| match change {
-            Change::Create => diff::of_new_file(&path, &content),
+            Change::Create => diff::of_new_file(&path, &content.into()),
             _ => report::diff_of_deleted(&path, &content),
         });
         report::changed(Cow::Owned(path), change, None, diff, id)

@@ -264,7 +264,7 @@ fn file_change<'a>(id: &Cow<'a, str>, update: FileUpdate<'a>) -> EventKind<'a> {
         _ if ["@@", "--- ", "diff "].iter().any(|start| text.starts_with(start)) => {
             report::diff_of_patch(&update.path, &update.path, text)
         }
-        Change::Create => diff::of_new_file(&update.path, text),
+        Change::Create => diff::of_new_file(&update.path, &text.into()),
         Change::Delete => report::diff_of_deleted(&update.path, text),
         _ => report::diff_of_patch(&update.path, &update.path, text),
     });

@@ -207,7 +207,7 @@ impl Patched {
         let from = self.from.as_deref().unwrap_or(&self.path);
         let diff = match self.change {
             _ if text.is_empty() => None,
-            Change::Create if !text.starts_with("diff ") => Some(diff::of_new_file(&self.path, text)),
+            Change::Create if !text.starts_with("diff ") => Some(diff::of_new_file(&self.path, &text.into())),
             Change::Delete if !text.starts_with("diff ") => Some(report::diff_of_deleted(&self.path, text)),
             _ => Some(report::diff_of_patch(from, &self.path, one_line_end(text))),
         };

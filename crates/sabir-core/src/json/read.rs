@@ -1,0 +1,338 @@
+//! JSON text to values, fast where agents' lines are long.
+//!
+//! Nearly all bytes of a stream are in a few long strings that pass through as they are or that nobody asks for. Here
+//! objects, lists and strings are walked; numbers, escapes and enums are handed to `serde_json` piece by piece.
+//!
+//! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings: they are
+//! refused.
+
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Error, Number};
+
+use super::scan::{self, Quoted};
+
+/// Parses a JSON text, as [`serde_json::from_str`] does.
+pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
+    let mut reader = Reader { rest: text, depth: 0 };
+    let value = T::deserialize(&mut reader)?;
+    if reader.peek().is_none() { Ok(value) } else { refused() }
+}
+
+/// The name by which a `RawValue` asks for the text of a value.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
+/// How deep values may be nested that are not only stepped over.
+const DEPTH: u8 = 127;
+
+struct Reader<'de> {
+    /// What has not been read.
+    rest: &'de str,
+    depth: u8,
+}
+
+#[cold]
+fn refused<T>() -> Result<T, Error> {
+    Err(de::Error::custom("not the JSON that is expected"))
+}
+
+impl<'de> Reader<'de> {
+    /// The next byte that is not white space.
+    fn peek(&mut self) -> Option<u8> {
+        if let Some(b' ' | b'\n' | b'\t' | b'\r') = self.rest.as_bytes().first() {
+            self.rest = self.rest.trim_start_matches([' ', '\n', '\t', '\r']);
+        }
+        self.rest.as_bytes().first().copied()
+    }
+
+    /// Steps over the next byte, which must be this one.
+    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+        if self.peek() == Some(byte) {
+            self.step(1);
+            Ok(())
+        } else {
+            refused()
+        }
+    }
+
+    /// Steps over that many bytes, all of them ASCII or whole characters.
+    fn step(&mut self, bytes: usize) {
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
+    }
+
+    /// Steps over a string.
+    fn string(&mut self) -> Result<Quoted<'de>, Error> {
+        self.peek();
+        let Some(quoted) = scan::string(self.rest) else { return refused() };
+        self.step(quoted.json.len());
+        Ok(quoted)
+    }
+
+    /// Steps over what may be a number, `true`, `false` or `null`.
+    fn word(&mut self) -> &'de str {
+        let in_word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'+' | b'.' | b'E');
+        let end = self.rest.bytes().position(|byte| !in_word(byte)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at_checked(end).unwrap_or_default();
+        self.rest = rest;
+        word
+    }
+
+    /// Steps over any value and gives its text.
+    fn value(&mut self) -> Result<&'de str, Error> {
+        let first = self.peek();
+        let from = self.rest;
+        match first {
+            Some(b'"') => drop(self.string()?),
+            // What nobody looks into may be nested to any depth, which `serde_json` steps over without recursion.
+            Some(b'{' | b'[') if self.depth == DEPTH => {
+                let mut values = serde_json::Deserializer::from_str(from).into_iter::<de::IgnoredAny>();
+                if !matches!(values.next(), Some(Ok(_))) {
+                    return refused();
+                }
+                self.step(values.byte_offset());
+            }
+            Some(b'{') => self.nested(|items| {
+                while items.next(b'}')? {
+                    items.reader.string()?;
+                    items.reader.expect(b':')?;
+                    items.reader.value()?;
+                }
+                Ok(())
+            })?,
+            Some(b'[') => self.nested(|items| {
+                while items.next(b']')? {
+                    items.reader.value()?;
+                }
+                Ok(())
+            })?,
+            _ => drop(serde_json::from_str::<de::IgnoredAny>(self.word())?),
+        }
+        Ok(from.get(..from.len() - self.rest.len()).unwrap_or_default())
+    }
+
+    /// Reads an object or a list: from its opening bracket, which comes next, to its closing one.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Items<'_, 'de>) -> Result<T, Error>) -> Result<T, Error> {
+        if self.depth == DEPTH {
+            return refused();
+        }
+        let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
+        self.step(1);
+        self.depth += 1;
+        let value = read(&mut Items { reader: self, first: true })?;
+        self.depth -= 1;
+        self.expect(close)?;
+        Ok(value)
+    }
+
+    /// `serde_json` at the next value.
+    fn by_serde_json(&mut self) -> Result<serde_json::Deserializer<serde_json::de::StrRead<'de>>, Error> {
+        self.value().map(serde_json::Deserializer::from_str)
+    }
+}
+
+/// What an object or a list holds.
+struct Items<'r, 'de> {
+    reader: &'r mut Reader<'de>,
+    /// Whether none has been read.
+    first: bool,
+}
+
+impl Items<'_, '_> {
+    /// Steps to the next item; false before the closing bracket.
+    fn next(&mut self, close: u8) -> Result<bool, Error> {
+        if self.reader.peek() == Some(close) {
+            return Ok(false);
+        }
+        if !std::mem::take(&mut self.first) {
+            self.reader.expect(b',')?;
+            if self.reader.peek() == Some(close) {
+                return refused();
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        if self.next(b']')? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
+    }
+}
+
+impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        if !self.next(b'}')? {
+            return Ok(None);
+        }
+        if self.reader.peek() == Some(b'"') { seed.deserialize(&mut *self.reader).map(Some) } else { refused() }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        self.reader.expect(b':')?;
+        seed.deserialize(&mut *self.reader)
+    }
+}
+
+impl<'de> Deserializer<'de> for &mut Reader<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.peek() {
+            Some(b'{') => self.nested(|items| visitor.visit_map(items)),
+            Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
+            Some(b'"') => match self.string()? {
+                Quoted { json, escaped: true } => visitor.visit_string(serde_json::from_str(json)?),
+                Quoted { json, escaped: false } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
+            },
+            _ => match self.word() {
+                "null" => visitor.visit_unit(),
+                "true" => visitor.visit_bool(true),
+                "false" => visitor.visit_bool(false),
+                word => serde_json::from_str::<Number>(word)?.deserialize_any(visitor),
+            },
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.peek() != Some(b'n') {
+            return visitor.visit_some(self);
+        }
+        self.value()?;
+        visitor.visit_none()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name != RAW_VALUE {
+            return visitor.visit_newtype_struct(self);
+        }
+        let text = BorrowedStrDeserializer::new(self.value()?);
+        visitor.visit_map(MapDeserializer::new(std::iter::once((RAW_VALUE, text))))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.value()?;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.by_serde_json()?.deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.by_serde_json()?.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.by_serde_json()?.deserialize_byte_buf(visitor)
+    }
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.by_serde_json()?.deserialize_i128(visitor)
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.by_serde_json()?.deserialize_u128(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string unit unit_struct seq tuple tuple_struct map struct
+        identifier
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Debug;
+
+    use serde::Deserialize;
+    use serde::de::IgnoredAny;
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use super::{DEPTH, from_str};
+    use crate::json::{Str, StringOr};
+
+    const OBJECT: &str =
+        r#" {"name":"a\n\"b\"" , "list":[1,-2.5e3,true,null,"x",[],{}],"raw":{"k":["Gr\u00f6\u00dfe \\ é"]},"unit":"A"} "#;
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "compared by what Debug prints")]
+    struct Shape<'a> {
+        #[serde(borrow)]
+        name: Option<Str<'a>>,
+        #[serde(borrow)]
+        list: Option<Vec<StringOr<'a, IgnoredAny>>>,
+        #[serde(borrow)]
+        raw: Option<&'a RawValue>,
+        unit: Option<Unit>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    enum Unit {
+        A,
+    }
+
+    /// What is read here is what `serde_json` reads; gives whether it was read.
+    fn agrees<'a, T: Deserialize<'a> + Debug>(json: &'a str) -> bool {
+        let (here, there) = (from_str::<T>(json).ok(), serde_json::from_str::<T>(json).ok());
+        assert_eq!(format!("{here:?}"), format!("{there:?}"), "{json}");
+        here.is_some()
+    }
+
+    /// The number of types that it was read as.
+    fn agreements(json: &str) -> usize {
+        let all = [
+            agrees::<Value>(json),
+            agrees::<Shape<'_>>(json),
+            agrees::<&RawValue>(json),
+            agrees::<IgnoredAny>(json),
+            agrees::<BTreeMap<Str<'_>, &RawValue>>(json),
+            agrees::<Option<Vec<u64>>>(json),
+            agrees::<(u8, f64)>(json),
+            agrees::<String>(json),
+        ];
+        all.into_iter().filter(|read| *read).count()
+    }
+
+    #[test]
+    fn what_agents_print_is_read() {
+        assert_eq!(agreements(OBJECT), 4, "not as the shape, whose list holds other things, nor as lists and strings");
+        assert_eq!(agreements(r#"{"name":null,"list":["x",[1]],"raw":[ 1 ],"unit":"A","more":18446744073709551616}"#), 5);
+        assert_eq!(agreements("[1, 2]"), 5);
+        assert_eq!(agreements("null"), 4);
+        assert_eq!(agreements(r#""a\tb""#), 4);
+    }
+
+    #[test]
+    fn nothing_is_read_otherwise_than_by_serde_json() {
+        for end in (0..OBJECT.len()).filter(|end| OBJECT.is_char_boundary(*end)) {
+            agreements(&OBJECT[..end]);
+            for piece in
+                ["", "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "-", ".", "e", "n", "u", " ", "\n", "\0", "\u{1}", "é"]
+            {
+                let next = OBJECT[end..].chars().next().map_or(end, |c| end + c.len_utf8());
+                agreements(&format!("{}{piece}{}", &OBJECT[..end], &OBJECT[end..]));
+                agreements(&format!("{}{piece}{}", &OBJECT[..end], &OBJECT[next..]));
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_nested_as_deep_as_serde_json_allows() {
+        for depth in [2, DEPTH - 1, DEPTH, DEPTH + 1, u8::MAX].map(usize::from) {
+            let nested = "[".repeat(depth) + &"]".repeat(depth);
+            assert_eq!(agreements(&nested), if depth <= usize::from(DEPTH) { 3 } else { 2 }, "{depth}");
+            assert_eq!(agreements(&nested.replace("[]", "[}")), 0, "{depth}");
+        }
+    }
+}

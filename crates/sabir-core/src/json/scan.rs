@@ -1,0 +1,159 @@
+//! Finding where a JSON string ends, in long strings most of all.
+//!
+//! A loop that stops at every escape of a long text spends its time on the stops. Here one pass looks for the closing
+//! quote and a second one, which never stops, makes sure that the string is written as nearly all are. Only a part of
+//! it that has something rare is looked at escape by escape.
+
+use std::ops::Range;
+
+/// A JSON string as it is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Quoted<'a> {
+    /// With its quotes.
+    pub(super) json: &'a str,
+    /// Whether anything in it is escaped.
+    pub(super) escaped: bool,
+}
+
+/// Keys, names and ids are found byte by byte before anything else is done.
+const SHORT: usize = 40;
+
+/// How many bytes are looked at by themselves when one of them is rare.
+const BLOCK: usize = 1024;
+
+/// The string that a text starts with; `None` when it starts with none, or with one that is not as JSON wants it.
+pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
+    let bytes = text.as_bytes();
+    if bytes.first() != Some(&b'"') {
+        return None;
+    }
+    let stop = bytes[1..].iter().take(SHORT).position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
+    if let Some(inside) = stop
+        && bytes[1 + inside] == b'"'
+    {
+        return text.get(..inside + 2).map(|json| Quoted { json, escaped: false });
+    }
+    let mut end = 1;
+    loop {
+        end += memchr::memchr(b'"', bytes.get(end..)?)?;
+        if !is_escaped(bytes, end) {
+            break;
+        }
+        end += 1;
+    }
+    let mut escaped = false;
+    let mut start = 1;
+    while start < end {
+        // A block that ends inside a row of backslashes would hide from both blocks what the row means.
+        let aim = end.min(start + BLOCK);
+        let row = bytes[aim..].iter().take_while(|byte| **byte == b'\\').count();
+        let block = start..aim + row;
+        start = block.end;
+        let looks = look(bytes, block.clone());
+        if looks.rare && !is_valid(bytes, block) {
+            return None;
+        }
+        escaped |= looks.escaped;
+    }
+    text.get(..=end).map(|json| Quoted { json, escaped })
+}
+
+/// Whether the byte there is the second one of an escape.
+fn is_escaped(bytes: &[u8], at: usize) -> bool {
+    let backslashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+    backslashes % 2 == 1
+}
+
+struct Looks {
+    /// A control character, three backslashes in a row, or an escape that is not one of the usual ones.
+    rare: bool,
+    escaped: bool,
+}
+
+/// Looks at every byte of a block inside the quotes, together with its neighbours. Nothing depends on the byte before
+/// and nothing branches, so the compiler can do many bytes at a time.
+#[allow(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
+fn look(bytes: &[u8], block: Range<usize>) -> Looks {
+    let before = &bytes[block.start - 1..block.end - 1];
+    let after = &bytes[block.start + 1..=block.end];
+    let (mut rare, mut escaped) = (false, false);
+    for ((&before, &byte), &after) in before.iter().zip(&bytes[block]).zip(after) {
+        let backslash = byte == b'\\';
+        // The second of two backslashes starts no escape, unless there are more.
+        let second = before == b'\\';
+        let first = after == b'\\';
+        let usual = first | (after == b'n') | (after == b'"') | (after == b't') | (after == b'r');
+        rare |= (byte < 0x20) | (backslash & ((second & first) | !(second | usual)));
+        escaped |= backslash;
+    }
+    Looks { rare, escaped }
+}
+
+/// Whether a block has no control characters and all its escapes are ones that JSON has.
+fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
+    let mut at = block.start;
+    while let Some(offset) = bytes.get(at..block.end).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += offset;
+        at += match &bytes[at + 1..] {
+            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'u', digits @ ..] if digits.len() >= 4 && digits[..4].iter().all(u8::is_ascii_hexdigit) => 6,
+            _ => return false,
+        };
+    }
+    bytes[block].iter().all(|byte| *byte >= 0x20)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IgnoredAny;
+
+    use super::{BLOCK, SHORT, string};
+
+    #[test]
+    fn a_string_ends_at_the_quote_that_is_not_escaped() {
+        let of = |text| string(text).map(|found| (found.json, found.escaped));
+        assert_eq!(of(r#""" and more"#), Some((r#""""#, false)));
+        assert_eq!(of(r#""plain" "more""#), Some((r#""plain""#, false)));
+        assert_eq!(of(r#""a\"b\\" "more""#), Some((r#""a\"b\\""#, true)));
+        assert_eq!(of(r#""Größe \\s \u00e9 \/" "#), Some((r#""Größe \\s \u00e9 \/""#, true)));
+        assert_eq!(of(r#""no end \""#), None);
+        assert_eq!(of("1"), None);
+        assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn what_serde_json_refuses_is_refused() {
+        let pieces = [
+            "",
+            "\\n",
+            "\\\\",
+            "\\/",
+            "\\x",
+            "\\\\x",
+            "\\\\\\x",
+            "\\\\\\n",
+            "\\\\\\\\x",
+            "\\u12",
+            "\\u12g4",
+            "\\u00e9",
+            "\\ud83d",
+            "\u{1}",
+            "\u{7f}",
+            "\t",
+            "é\\",
+            "\\\"",
+            "\\\\\\\"",
+        ];
+        // Wherever it stands: at the start, in the middle, and over the border of two blocks.
+        for before in [0, 1, SHORT - 1, SHORT, SHORT + 1, BLOCK - 3, BLOCK - 2, BLOCK - 1, BLOCK, BLOCK + 1] {
+            for piece in pieces {
+                for after in ["", "x", "plain \\n and \\t"] {
+                    let json = format!("\"{}{piece}{after}\"", "a".repeat(before));
+                    let valid = serde_json::from_str::<IgnoredAny>(&json).is_ok();
+                    let found = string(&json).filter(|found| found.json == json);
+                    assert_eq!(found.is_some(), valid, "{before} bytes and {piece}{after}");
+                }
+            }
+        }
+    }
+}

@@ -19,12 +19,22 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
 
-pub(super) const RECIPE_0_36: Recipe =
-    Recipe { version: "0.36.0", node: Some((20, 0)), model: "gpt-5-codex", files: files_0_36, tool: tool_0_36, ..RECIPE };
+pub(super) const RECIPE_0_36: Recipe = Recipe {
+    version: "0.36.0",
+    node: Some((20, 0)),
+    model: "gpt-5-codex",
+    files: files_0_36,
+    tool: tool_0_36,
+    shown: shown_0_36,
+    exceptions: &[],
+    ..RECIPE
+};
 
 fn files(place: &Place) -> Vec<HomeFile> {
     let quiet = "\n[features]\nplugins = false\n\n[analytics]\nenabled = false\n\n[otel]\nexporter = \"none\"\n";
@@ -98,4 +108,13 @@ fn command(tool: &Tool) -> String {
         Tool::Shell(command) => command.to_owned(),
         Tool::Write { .. } | Tool::Edit { .. } => String::new(),
     }
+}
+
+/// It tells of what was done, not of the tool that did it.
+fn shown(tool: &Tool) -> &'static str {
+    if patch(tool).is_some() { "file_change" } else { "command_execution" }
+}
+
+fn shown_0_36(tool: &Tool) -> &'static str {
+    if patch(tool).is_some() { "apply_patch" } else { "exec_command" }
 }

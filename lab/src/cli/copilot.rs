@@ -19,6 +19,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files: |_| Vec::new(),
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
@@ -44,4 +46,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("edit", json!({"path": place.file(path), "old_str": old, "new_str": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "bash",
+        Tool::Read(_) => "view",
+        Tool::Write { .. } => "create",
+        Tool::Edit { .. } => "edit",
+    }
 }

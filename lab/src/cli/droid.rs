@@ -20,6 +20,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
@@ -52,4 +54,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("Edit", json!({"file_path": place.file(path), "old_str": old, "new_str": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "Execute",
+        Tool::Read(_) => "Read",
+        Tool::Write { .. } => "Create",
+        Tool::Edit { .. } => "Edit",
+    }
 }

@@ -19,6 +19,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane,
     auxiliary,
 };
@@ -77,4 +79,13 @@ fn auxiliary(request: &Request) -> String {
         json!({})
     };
     answer.to_string()
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "run_shell_command",
+        Tool::Read(_) => "read_file",
+        Tool::Write { .. } => "write_file",
+        Tool::Edit { .. } => "replace",
+    }
 }

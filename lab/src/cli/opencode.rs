@@ -19,6 +19,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
@@ -63,4 +65,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("edit", json!({"filePath": place.file(path), "oldString": old, "newString": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "bash",
+        Tool::Read(_) => "read",
+        Tool::Write { .. } => "write",
+        Tool::Edit { .. } => "edit",
+    }
 }

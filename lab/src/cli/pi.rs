@@ -19,6 +19,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
@@ -51,4 +53,13 @@ fn tool(tool: &Tool, _: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("edit", json!({"path": path, "edits": [{"oldText": old, "newText": new}]})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "bash",
+        Tool::Read(_) => "read",
+        Tool::Write { .. } => "write",
+        Tool::Edit { .. } => "edit",
+    }
 }

@@ -19,6 +19,8 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    exceptions: &[],
     lane,
     auxiliary: |_| "{}".to_owned(),
 };
@@ -60,4 +62,13 @@ fn lane(request: &Request) -> Lane {
     let messages = request.body["messages"].as_array().into_iter().flatten();
     let mut instructions = messages.filter(|message| message["role"] == "system").map(|message| message["content"].to_string());
     if instructions.any(|text| text.contains("memory extraction subagent")) { Lane::Auxiliary } else { lane_by_tools(request) }
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "run_shell_command",
+        Tool::Read(_) => "read_file",
+        Tool::Write { .. } => "write_file",
+        Tool::Edit { .. } => "edit",
+    }
 }

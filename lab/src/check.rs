@@ -11,7 +11,7 @@ use crate::cli::Recipe;
 use crate::place;
 use crate::scenario::{Interrupt, Run, Tool, Turn};
 use crate::trial::Seen;
-use crate::truth::Tokens;
+use crate::truth::{Lanes, Tokens};
 
 /// What a run is looked at for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -83,7 +83,7 @@ pub fn check(recipe: &Recipe, run: &Run, seen: &Seen, remembered: Option<&str>) 
     tools(recipe, run, seen, &mut differs);
     files(run, seen, &mut differs);
     if run.interrupt.is_none() {
-        tokens(seen, &mut differs);
+        tokens(recipe, seen, &mut differs);
     }
     if seen.result.session_id.is_none() {
         differs(Aspect::Session, "no session id".to_owned());
@@ -249,28 +249,43 @@ fn on_disk(seen: &Seen, path: &str, wanted: &str, differs: &mut impl FnMut(Aspec
     }
 }
 
-fn tokens(seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
-    let Tokens { uncached_input, cache_read, cache_write, output, reasoning, .. } = seen.truth.usage.main;
+fn tokens(recipe: &Recipe, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
+    let Lanes { main, aux, .. } = seen.truth.usage;
+    let most = if recipe.counts_auxiliary { aux.replies } else { 0 };
+    // What the CLI asks for itself may be answered before or after it counts.
+    let ways = (0..=most).map(|replies| unlike(seen, &plus(main, aux, replies)));
+    for wrong in ways.min_by_key(Vec::len).into_iter().flatten() {
+        differs(Aspect::Tokens, wrong);
+    }
+}
+
+/// The tokens of the agent, and of so many of the other replies, which all cost the same.
+fn plus(main: Tokens, aux: Tokens, replies: u64) -> Tokens {
+    let part = |all: u64| all * replies / aux.replies.max(1);
+    Tokens {
+        uncached_input: main.uncached_input + part(aux.uncached_input),
+        cache_read: main.cache_read + part(aux.cache_read),
+        cache_write: main.cache_write + part(aux.cache_write),
+        output: main.output + part(aux.output),
+        reasoning: main.reasoning + part(aux.reasoning),
+        replies: main.replies + replies,
+    }
+}
+
+/// The classes that are not as they should be.
+fn unlike(seen: &Seen, wanted: &Tokens) -> Vec<String> {
     let got = &seen.result.tokens;
     let classes = [
-        ("uncached input", got.uncached_input, uncached_input),
-        ("cache read", got.cache_read, cache_read),
-        ("cache write", got.cache_write, cache_write),
-        ("output", got.output, output),
-        ("reasoning", got.reasoning, reasoning),
+        ("uncached input", got.uncached_input, wanted.uncached_input),
+        ("cache read", got.cache_read, wanted.cache_read),
+        ("cache write", got.cache_write, wanted.cache_write),
+        ("output", got.output, wanted.output),
+        ("reasoning", got.reasoning, wanted.reasoning),
     ];
-    let wrong: Vec<String> = classes
-        .iter()
-        // What is not known is not nothing, but nothing may stay unsaid.
-        .filter(|(_, got, wanted)| got.unwrap_or(0) != *wanted)
-        .map(|(class, got, wanted)| {
-            let got = got.map_or_else(|| "unknown".to_owned(), |got| got.to_string());
-            format!("{class} {got} instead of {wanted}")
-        })
-        .collect();
-    if !wrong.is_empty() {
-        differs(Aspect::Tokens, wrong.join(", "));
-    }
+    // A class that the CLI does not know is right only if there was nothing in it.
+    let wrong = classes.iter().filter(|(_, got, wanted)| got.unwrap_or(0) != *wanted);
+    let told = |got: Option<u64>| got.map_or_else(|| "unknown".to_owned(), |got| got.to_string());
+    wrong.map(|(class, got, wanted)| format!("{class} {} instead of {wanted}", told(*got))).collect()
 }
 
 fn stream(seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {

@@ -46,6 +46,8 @@ pub struct Recipe {
     pub tool: fn(&Tool, &Place) -> (&'static str, Input),
     /// The name under which the CLI tells of the tool that does this.
     pub shown: fn(&Tool) -> &'static str,
+    /// Whether its figures hold what it asks the model for itself, as far as that is answered in time.
+    pub counts_auxiliary: bool,
     /// What can't be seen of it, or is not as with others, and why.
     pub exceptions: &'static [Exception],
     /// Tells the agent's requests from those that the CLI makes for itself.
@@ -61,8 +63,8 @@ pub struct Exception {
     pub scenarios: &'static [&'static str],
     /// What it is about; [`Aspect::Run`] is for a scenario that the CLI can't be told at all.
     pub aspect: Aspect,
-    /// How the difference reads, or a part of it: anything else is not excused.
-    pub what: &'static str,
+    /// How the differences read, or a part of each: anything else is not excused.
+    pub what: &'static [&'static str],
     /// Whether it is always so. What depends on the moment is not.
     pub always: bool,
     /// Why.
@@ -86,6 +88,10 @@ pub static ALL: &[Recipe] = &[
 pub fn named(name: &str) -> Vec<&'static Recipe> {
     ALL.iter().filter(|recipe| recipe.id == name || format!("{}@{}", recipe.id, recipe.version) == name).collect()
 }
+
+/// Why the end of a long output may be missing.
+const LOST: &str = "Gemini CLI and Qwen Code exit before their pipe has taken all that they wrote, and what it had no room for (1 MiB) is \
+    lost. It depends on the moment; such a run is never told as completed.";
 
 /// The rule for most CLIs: who offers no tools to the model is not the agent.
 fn lane_by_tools(request: &Request) -> Lane {

@@ -16,6 +16,7 @@ pub mod install;
 pub mod isolation;
 pub mod left;
 pub mod place;
+pub mod record;
 pub mod report;
 mod responses;
 pub mod scenario;

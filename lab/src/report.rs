@@ -35,17 +35,21 @@ pub struct Cell {
 /// too: the CLI has learned something, and the table should say so.
 pub fn judge(exceptions: &[Exception], scenario: &str, differences: &[Difference]) -> Verdict {
     let known: Vec<&Exception> = exceptions.iter().filter(|exception| exception.scenarios.contains(&scenario)).collect();
-    let explains = |exception: &Exception, difference: &Difference| {
-        exception.aspect == difference.aspect && difference.what.contains(exception.what)
+    let says = |exception: &Exception, what: &str, difference: &Difference| {
+        exception.aspect == difference.aspect && difference.what.contains(what)
     };
+    let explains =
+        |exception: &Exception, difference: &Difference| exception.what.iter().any(|what| says(exception, what, difference));
     let mut wrong: Vec<String> = differences
         .iter()
         .filter(|difference| !known.iter().any(|exception| explains(exception, difference)))
         .map(ToString::to_string)
         .collect();
     for exception in known.iter().filter(|exception| exception.always) {
-        if !differences.iter().any(|difference| explains(exception, difference)) {
-            wrong.push(format!("{}: this is not so any more: {}", exception.aspect, exception.why));
+        for what in exception.what {
+            if !differences.iter().any(|difference| says(exception, what, difference)) {
+                wrong.push(format!("{}: not so any more: {what:?} ({})", exception.aspect, exception.why));
+            }
         }
     }
     if !wrong.is_empty() {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use sabir_lab::check::{self, Aspect, Difference};
+use sabir_lab::check;
 use sabir_lab::cli::Recipe;
 use sabir_lab::install;
 use sabir_lab::isolation::{self, Isolation};
+use sabir_lab::record;
 use sabir_lab::report::{self, Cell, Verdict};
 use sabir_lab::scenario::{self, Scenario};
 use sabir_lab::trial::{self, Bench};
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// Only a handful of both, and no failure where the CLIs can't be had
     #[arg(long, conflicts_with_all = ["clis", "scenarios", "write"])]
     quick: bool,
+    /// Make fixtures of what the CLIs printed, where a scenario is worth one and passed
+    #[arg(long)]
+    record: bool,
     /// Write the table to this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -71,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scratch = arguments.scratch.clone().unwrap_or_else(|| std::env::temp_dir().join("sabir-lab"));
     let bench = Bench { sabir: absolute(&arguments.sabir)?, cache: absolute(&cache)?, scratch };
     let start = Instant::now();
-    let cells = tokio::runtime::Runtime::new()?.block_on(all(&bench, &recipes, &scenarios, usize::from(arguments.jobs)))?;
+    let cells = tokio::runtime::Runtime::new()?.block_on(all(&bench, &recipes, &scenarios, arguments))?;
     let table = report::markdown(&recipes, &scenarios, &cells);
     println!("\n{table}\n{} cells in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
     if let Some(file) = &arguments.write {
@@ -130,15 +134,21 @@ fn isolated(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-async fn all(bench: &Bench, recipes: &[&'static Recipe], scenarios: &[&'static Scenario], jobs: usize) -> Result<Vec<Cell>> {
-    let room = Arc::new(Semaphore::new(jobs));
+async fn all(
+    bench: &Bench,
+    recipes: &[&'static Recipe],
+    scenarios: &[&'static Scenario],
+    arguments: &Arguments,
+) -> Result<Vec<Cell>> {
+    let room = Arc::new(Semaphore::new(usize::from(arguments.jobs)));
+    let record = arguments.record;
     let mut tasks = JoinSet::new();
     for recipe in recipes.iter().copied() {
         for scenario in scenarios.iter().copied() {
             let (bench, room) = (bench.clone(), Arc::clone(&room));
             tasks.spawn(async move {
                 let _permit = room.acquire_owned().await;
-                cell(&bench, recipe, scenario).await
+                cell(&bench, recipe, scenario, record).await
             });
         }
     }
@@ -162,25 +172,27 @@ async fn all(bench: &Bench, recipes: &[&'static Recipe], scenarios: &[&'static S
     Ok(cells)
 }
 
-async fn cell(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario) -> Cell {
+async fn cell(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario, record: bool) -> Cell {
     let start = Instant::now();
     let verdict = match report::not_applicable(recipe.exceptions, scenario.name) {
         Some(why) => Verdict::NotApplicable(why),
-        None => report::judge(recipe.exceptions, scenario.name, &differences(bench, recipe, scenario).await),
+        None => {
+            verdict(bench, recipe, scenario, record).await.unwrap_or_else(|error| Verdict::Differs(vec![format!("{error:#}")]))
+        }
     };
     Cell { recipe, scenario, verdict, time: start.elapsed() }
 }
 
-async fn differences(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario) -> Vec<Difference> {
-    match trial::tell(bench, recipe, scenario).await {
-        Err(error) => vec![Difference { aspect: Aspect::Run, what: format!("{error:#}") }],
-        Ok(seen) => {
-            let mut differences = Vec::new();
-            for (index, (run, seen)) in scenario.runs.iter().zip(&seen).enumerate() {
-                let remembered = index.checked_sub(1).and_then(|before| scenario.runs.get(before)).map(|run| run.prompt);
-                differences.extend(check::check(recipe, run, seen, remembered));
-            }
-            differences
-        }
+async fn verdict(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario, record: bool) -> Result<Verdict> {
+    let seen = trial::tell(bench, recipe, scenario).await?;
+    let mut differences = Vec::new();
+    for (index, (run, seen)) in scenario.runs.iter().zip(&seen).enumerate() {
+        let remembered = index.checked_sub(1).and_then(|before| scenario.runs.get(before)).map(|run| run.prompt);
+        differences.extend(check::check(recipe, run, seen, remembered));
     }
+    let verdict = report::judge(recipe.exceptions, scenario.name, &differences);
+    if record && matches!(verdict, Verdict::Passed(_)) && record::WORTH.contains(&scenario.name) {
+        seen.iter().try_for_each(|seen| record::write(&record::folder(), recipe, scenario, seen))?;
+    }
+    Ok(verdict)
 }

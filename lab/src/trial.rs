@@ -22,6 +22,10 @@ use crate::{install, truth::Truth};
 const LIMIT: u64 = 150;
 const LONGER: u64 = 30;
 
+/// How an event reads that tells of a tool call, and how long it is waited for.
+const TOOL_START: &str = r#""kind":"toolStart""#;
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What all trials share.
 #[derive(Clone, Debug)]
 pub struct Bench {
@@ -99,7 +103,7 @@ async fn one(
         .stderr(File::create(folder.join("stderr"))?)
         .spawn()
         .with_context(|| format!("could not start {}", bench.sabir.display()))?;
-    let code = supervise(&mut child, run.interrupt, server, place).await?;
+    let code = supervise(&mut child, run.interrupt, server, place, &folder.join("events")).await?;
     let variables = [format!("SABIR_RUN_ID={run_id}"), format!("HOME={}", place.home.display())];
     let left = left::find(&variables, place.work.parent().unwrap_or(&place.work));
     let truth = server.truth();
@@ -141,8 +145,21 @@ fn command(
     Ok(command)
 }
 
+/// Waits until something holds that nobody tells of.
+async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Waits for the end, after the interrupt if there is one; what does not end is killed.
-async fn supervise(child: &mut Child, interrupt: Option<Interrupt>, server: &Server, place: &Place) -> Result<Option<i32>> {
+async fn supervise(
+    child: &mut Child,
+    interrupt: Option<Interrupt>,
+    server: &Server,
+    place: &Place,
+    events: &Path,
+) -> Result<Option<i32>> {
     let id = child.id().context("it has ended")?;
     let end = async {
         let moment = async {
@@ -150,9 +167,10 @@ async fn supervise(child: &mut Child, interrupt: Option<Interrupt>, server: &Ser
                 None => std::future::pending().await,
                 Some(Interrupt::MidStream) => server.reached(|progress| progress.deltas >= 2).await,
                 Some(Interrupt::MidTool) => {
-                    while !place.work.join(scenario::STARTED).exists() {
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
+                    until(|| place.work.join(scenario::STARTED).exists()).await;
+                    // The command may be quicker than the news of it; and some CLIs tell of a call only when it has ended.
+                    let told = until(|| fs::read_to_string(events).is_ok_and(|text| text.contains(TOOL_START)));
+                    let _ = tokio::time::timeout(PATIENCE, told).await;
                 }
             }
         };

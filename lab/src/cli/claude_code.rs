@@ -20,6 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     environment,
     tool,
     shown,
+    counts_auxiliary: false,
     exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, json_file, lane_by_tools, title};
+use super::{Exception, Recipe, json_file, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -20,10 +21,28 @@ pub(super) const RECIPE: Recipe = Recipe {
     environment,
     tool,
     shown,
-    exceptions: &[],
+    counts_auxiliary: false,
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["interrupt-mid-stream"],
+        aspect: Aspect::Session,
+        what: &["no session id"],
+        always: false,
+        why: "OpenCode names its session with the first thing that is finished; nothing is, when it is interrupted before.",
+    },
+    Exception {
+        scenarios: &["interrupt-mid-tool"],
+        aspect: Aspect::Tools,
+        what: &["[] instead of [bash stopped]"],
+        always: false,
+        why: "OpenCode tells of a call when it has ended.",
+    },
+];
 
 fn files(place: &Place) -> Vec<HomeFile> {
     let model = json!({

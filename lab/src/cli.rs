@@ -13,6 +13,7 @@ mod qwen;
 
 use serde_json::Value;
 
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input, Lane, Request};
@@ -43,10 +44,31 @@ pub struct Recipe {
     pub environment: fn(&Place) -> Vec<(&'static str, String)>,
     /// The name and the arguments of the tool that does this.
     pub tool: fn(&Tool, &Place) -> (&'static str, Input),
+    /// The name under which the CLI tells of the tool that does this.
+    pub shown: fn(&Tool) -> &'static str,
+    /// Whether its figures hold what it asks the model for itself, as far as that is answered in time.
+    pub counts_auxiliary: bool,
+    /// What can't be seen of it, or is not as with others, and why.
+    pub exceptions: &'static [Exception],
     /// Tells the agent's requests from those that the CLI makes for itself.
     pub lane: fn(&Request) -> Lane,
     /// The answer to those.
     pub auxiliary: fn(&Request) -> String,
+}
+
+/// Something that a CLI does not tell, or tells otherwise than it was served.
+#[derive(Clone, Copy, Debug)]
+pub struct Exception {
+    /// In these scenarios.
+    pub scenarios: &'static [&'static str],
+    /// What it is about; [`Aspect::Run`] is for a scenario that the CLI can't be told at all.
+    pub aspect: Aspect,
+    /// How the differences read, or a part of each: anything else is not excused.
+    pub what: &'static [&'static str],
+    /// Whether it is always so. What depends on the moment is not.
+    pub always: bool,
+    /// Why.
+    pub why: &'static str,
 }
 
 /// All recipes.
@@ -66,6 +88,10 @@ pub static ALL: &[Recipe] = &[
 pub fn named(name: &str) -> Vec<&'static Recipe> {
     ALL.iter().filter(|recipe| recipe.id == name || format!("{}@{}", recipe.id, recipe.version) == name).collect()
 }
+
+/// Why the end of a long output may be missing.
+const LOST: &str = "Gemini CLI and Qwen Code exit before their pipe has taken all that they wrote, and what it had no room for (1 MiB) is \
+    lost. It depends on the moment; such a run is never told as completed.";
 
 /// The rule for most CLIs: who offers no tools to the model is not the agent.
 fn lane_by_tools(request: &Request) -> Lane {

@@ -9,14 +9,19 @@
 
 mod anthropic;
 mod chat;
+pub mod check;
 pub mod cli;
 mod gemini;
 pub mod install;
 pub mod isolation;
+pub mod left;
 pub mod place;
+pub mod record;
+pub mod report;
 mod responses;
 pub mod scenario;
 pub mod script;
 pub mod server;
 mod sse;
+pub mod trial;
 pub mod truth;

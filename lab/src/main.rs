@@ -1,6 +1,8 @@
 //! The command of the lab, as `cargo xtask lab` calls it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod run;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ enum Chore {
         #[arg(long, value_name = "FOLDER", env = "SABIR_LAB_CACHE")]
         cache: Option<PathBuf>,
     },
+    /// Runs the CLIs through `sabir run` and compares what it tells with what was served
+    Run(run::Arguments),
     /// Lists the CLIs and the scenarios
     List,
 }
@@ -35,6 +39,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Install { names, cache } => install(&names, cache),
+        Chore::Run(arguments) => run::run(&arguments),
         Chore::List => {
             list();
             Ok(())

@@ -106,6 +106,13 @@ pub enum Tool {
     },
 }
 
+impl Tool {
+    /// Whether it is a command that is meant to fail.
+    pub fn fails(&self) -> bool {
+        matches!(self, Tool::Shell(command) if command.contains("exit "))
+    }
+}
+
 /// The scenario of that name.
 pub fn named(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)

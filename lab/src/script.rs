@@ -187,11 +187,11 @@ impl Usage {
     }
 
     /// The same usage in the words that a vendor has: only Anthropic tells what was written to the cache; for the others it is input
-    /// like any other.
+    /// like any other. What the others tell, and Anthropic does not, is how much of the output was reasoning.
     #[must_use]
     pub fn as_told_by(self, api: Api) -> Usage {
         match api {
-            Api::Anthropic => self,
+            Api::Anthropic => Usage { reasoning: 0, ..self },
             Api::Responses | Api::Chat | Api::Gemini => {
                 Usage { uncached_input: self.uncached_input + self.cache_write, cache_write: 0, ..self }
             }

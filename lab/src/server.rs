@@ -66,12 +66,20 @@ struct Run {
     position: usize,
     exchanges: Vec<Exchange>,
     after_the_script: u64,
+    last_request: String,
     other_requests: Vec<String>,
 }
 
 impl Run {
     fn new(script: Script) -> Run {
-        Run { script, position: 0, exchanges: Vec::new(), after_the_script: 0, other_requests: Vec::new() }
+        Run {
+            script,
+            position: 0,
+            exchanges: Vec::new(),
+            after_the_script: 0,
+            last_request: String::new(),
+            other_requests: Vec::new(),
+        }
     }
 
     /// The answer to the agent's next request.
@@ -93,6 +101,7 @@ impl Run {
     fn truth(&self) -> Truth {
         let mut truth = truth::fold(&self.exchanges);
         truth.after_the_script = self.after_the_script;
+        truth.last_request.clone_from(&self.last_request);
         truth.other_requests.clone_from(&self.other_requests);
         truth
     }
@@ -174,6 +183,9 @@ impl State {
             Lane::Main => run.next_step(),
             Lane::Auxiliary => Step::Reply(Reply::text((run.script.auxiliary)(request), AUXILIARY_USAGE)),
         };
+        if lane == Lane::Main {
+            run.last_request = request.body.to_string();
+        }
         let served = match &step {
             Step::Failure(failure) => Served::Failure(failure.clone()),
             Step::Reply(reply) => Served::Reply { reply: reply.clone(), sent: String::new(), complete: false },

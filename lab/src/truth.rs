@@ -27,6 +27,9 @@ pub struct Truth {
     pub requests: Requests,
     /// The agent's requests that came after the last step of the script.
     pub after_the_script: u64,
+    /// The body of the agent's last request.
+    #[serde(skip)]
+    pub last_request: String,
     /// The paths of requests that were for no model, each with its method.
     pub other_requests: Vec<String>,
 }

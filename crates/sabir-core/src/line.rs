@@ -147,6 +147,11 @@ impl LineBuffer {
         self.end = (self.end + count).min(self.buffer.len());
     }
 
+    /// The last `count` bytes that came; ask before the next line is taken.
+    pub fn latest(&self, count: usize) -> &[u8] {
+        &self.buffer[self.end.saturating_sub(count)..self.end]
+    }
+
     /// Appends bytes that are already in memory.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {

@@ -43,6 +43,11 @@ impl Pump {
         }
     }
 
+    /// The bytes that the last `fill` took in; `count` is what it gave.
+    pub(crate) fn latest(&self, count: usize) -> &[u8] {
+        self.lines.latest(count)
+    }
+
     /// The next whole line.
     pub(crate) fn next_line(&mut self) -> Option<RawLine<'_>> {
         self.lines.next_line()

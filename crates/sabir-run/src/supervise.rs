@@ -80,6 +80,9 @@ pub trait Sink {
     /// Takes an event.
     fn event(&mut self, event: &Event<'_>);
 
+    /// Takes what the agent printed to its standard output, byte by byte as it came, before it is read.
+    fn raw(&mut self, _: &[u8]) {}
+
     /// Nothing more is there to be read for now: what is held back should go out.
     fn idle(&mut self) {}
 
@@ -206,6 +209,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
             }
             count = stdout.fill(), if stdout.open() && !full => {
                 clock.bytes(count, true);
+                reading.sink.raw(stdout.latest(count));
                 outlived |= exit.is_some() && count > 0 && clock.long_after_exit();
                 while let Some(line) = stdout.next_line() {
                     reading.line(line, Source::Stdout);

@@ -91,6 +91,10 @@ pub(crate) struct RunArguments {
     /// A price list to use before the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
+
+    /// Also write what the agent prints to its standard output into this file, byte by byte.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) raw: Option<PathBuf>,
 }
 
 /// What may be asked of any run.

@@ -19,6 +19,9 @@ pub(super) const RECIPE: Recipe = Recipe {
     files: |_| Vec::new(),
     environment,
     tool,
+    shown,
+    counts_auxiliary: false,
+    exceptions: &[],
     lane: lane_by_tools,
     auxiliary: title,
 };
@@ -46,4 +49,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("Edit", json!({"file_path": place.file(path), "old_string": old, "new_string": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "Bash",
+        Tool::Read(_) => "Read",
+        Tool::Write { .. } => "Write",
+        Tool::Edit { .. } => "Edit",
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, lane_by_tools, title};
+use super::{Exception, Recipe, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -19,12 +20,77 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    counts_auxiliary: false,
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
 
-pub(super) const RECIPE_0_36: Recipe =
-    Recipe { version: "0.36.0", node: Some((20, 0)), model: "gpt-5-codex", files: files_0_36, tool: tool_0_36, ..RECIPE };
+pub(super) const RECIPE_0_36: Recipe = Recipe {
+    version: "0.36.0",
+    node: Some((20, 0)),
+    model: "gpt-5-codex",
+    files: files_0_36,
+    tool: tool_0_36,
+    shown: shown_0_36,
+    exceptions: EXCEPTIONS_0_36,
+    ..RECIPE
+};
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["fatal-error-later"],
+        aspect: Aspect::Tokens,
+        what: &["uncached input unknown", "cache read unknown", "output unknown"],
+        always: true,
+        why: "Codex tells its tokens at the end of a turn that succeeds, and only there.",
+    },
+    Exception {
+        scenarios: &["resume"],
+        aspect: Aspect::Tokens,
+        what: &["uncached input 4072 instead of 2752", "cache read 35020 instead of 30017", "output 244 instead of 165"],
+        always: true,
+        why: "In a session that is continued, Codex gives the figures of the whole session.",
+    },
+];
+
+const EXCEPTIONS_0_36: &[Exception] = &[
+    Exception {
+        scenarios: NEW,
+        aspect: Aspect::Session,
+        what: &["no session id"],
+        always: true,
+        why: "Codex 0.36 does not name its session.",
+    },
+    Exception {
+        scenarios: &["resume"],
+        aspect: Aspect::Run,
+        what: &[],
+        always: true,
+        why: "Codex 0.36 does not name its session, so nobody can ask for it again.",
+    },
+];
+
+/// All scenarios but the one that continues a session.
+const NEW: &[&str] = &[
+    "plain",
+    "thinking",
+    "shell-ok",
+    "shell-fails",
+    "create-and-edit",
+    "multi-turn",
+    "parallel-tools",
+    "retry",
+    "cut",
+    "fatal-error",
+    "fatal-error-later",
+    "big-output",
+    "big-answer",
+    "unicode",
+    "interrupt-mid-stream",
+    "interrupt-mid-tool",
+];
 
 fn files(place: &Place) -> Vec<HomeFile> {
     let quiet = "\n[features]\nplugins = false\n\n[analytics]\nenabled = false\n\n[otel]\nexporter = \"none\"\n";
@@ -98,4 +164,13 @@ fn command(tool: &Tool) -> String {
         Tool::Shell(command) => command.to_owned(),
         Tool::Write { .. } | Tool::Edit { .. } => String::new(),
     }
+}
+
+/// It tells of what was done, not of the tool that did it.
+fn shown(tool: &Tool) -> &'static str {
+    if patch(tool).is_some() { "file_change" } else { "command_execution" }
+}
+
+fn shown_0_36(tool: &Tool) -> &'static str {
+    if patch(tool).is_some() { "apply_patch" } else { "exec_command" }
 }

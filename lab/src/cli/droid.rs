@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, json_file, lane_by_tools, title};
+use super::{Exception, Recipe, json_file, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -20,9 +21,43 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    counts_auxiliary: false,
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["thinking", "multi-turn"],
+        aspect: Aspect::Tokens,
+        what: &["reasoning"],
+        always: true,
+        why: "Droid counts the reasoning itself; the API does not tell it.",
+    },
+    Exception {
+        scenarios: &["fatal-error-later"],
+        aspect: Aspect::Tokens,
+        what: &["uncached input unknown", "cache read unknown", "cache write unknown", "output unknown"],
+        always: true,
+        why: "Droid tells its tokens at the end of a run that succeeds, and only there.",
+    },
+    Exception {
+        scenarios: &["interrupt-mid-tool"],
+        aspect: Aspect::Outcome,
+        what: &["completed and exit code 0"],
+        always: false,
+        why: "Interrupted while a command runs, Droid ends the command, and goes on to its answer.",
+    },
+    Exception {
+        scenarios: &["resume"],
+        aspect: Aspect::Run,
+        what: &[],
+        always: true,
+        why: "Droid fetches the session from a service of its vendor, which needs an account.",
+    },
+];
 
 fn files(place: &Place) -> Vec<HomeFile> {
     let model = json!({
@@ -52,4 +87,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("Edit", json!({"file_path": place.file(path), "old_str": old, "new_str": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "Execute",
+        Tool::Read(_) => "Read",
+        Tool::Write { .. } => "Create",
+        Tool::Edit { .. } => "Edit",
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Recipe, json_file, lane_by_tools};
+use super::{Exception, LOST, Recipe, json_file, lane_by_tools};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input, Lane, Request};
@@ -19,9 +20,58 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    counts_auxiliary: false,
+    exceptions: EXCEPTIONS,
     lane,
     auxiliary,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["thinking", "multi-turn"],
+        aspect: Aspect::Thinking,
+        what: &["is not in the thinking events"],
+        always: true,
+        why: "Gemini CLI leaves reasoning out of its stream.",
+    },
+    Exception {
+        scenarios: &["shell-fails"],
+        aspect: Aspect::Tools,
+        what: &["[run_shell_command ok]"],
+        always: true,
+        why: "Gemini CLI calls a command a success whatever its exit code, and does not tell the code.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Outcome,
+        what: &["incomplete and exit code 1"],
+        always: false,
+        why: LOST,
+    },
+    Exception { scenarios: &["big-output"], aspect: Aspect::Answer, what: &["nothing instead of"], always: false, why: LOST },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Texts,
+        what: &["is not in the text events"],
+        always: false,
+        why: LOST,
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Tools,
+        what: &["[run_shell_command unfinished]"],
+        always: false,
+        why: LOST,
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Tokens,
+        what: &["uncached input unknown", "cache read unknown", "output unknown"],
+        always: false,
+        why: LOST,
+    },
+];
 
 fn files(_: &Place) -> Vec<HomeFile> {
     let settings = json!({
@@ -77,4 +127,13 @@ fn auxiliary(request: &Request) -> String {
         json!({})
     };
     answer.to_string()
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "run_shell_command",
+        Tool::Read(_) => "read_file",
+        Tool::Write { .. } => "write_file",
+        Tool::Edit { .. } => "replace",
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, json_file, lane_by_tools, title};
+use super::{Exception, Recipe, json_file, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -19,9 +20,29 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    counts_auxiliary: false,
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["interrupt-mid-stream"],
+        aspect: Aspect::Session,
+        what: &["no session id"],
+        always: false,
+        why: "OpenCode names its session with the first thing that is finished; nothing is, when it is interrupted before.",
+    },
+    Exception {
+        scenarios: &["interrupt-mid-tool"],
+        aspect: Aspect::Tools,
+        what: &["[] instead of [bash stopped]"],
+        always: false,
+        why: "OpenCode tells of a call when it has ended.",
+    },
+];
 
 fn files(place: &Place) -> Vec<HomeFile> {
     let model = json!({
@@ -63,4 +84,13 @@ fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
         Tool::Edit { path, old, new } => ("edit", json!({"filePath": place.file(path), "oldString": old, "newString": new})),
     };
     (name, Input::Json(arguments))
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "bash",
+        Tool::Read(_) => "read",
+        Tool::Write { .. } => "write",
+        Tool::Edit { .. } => "edit",
+    }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, json_file, lane_by_tools};
+use super::{Exception, LOST, Recipe, json_file, lane_by_tools};
+use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
 use crate::script::{Api, Input, Lane, Request};
@@ -19,9 +20,44 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
+    shown,
+    counts_auxiliary: true,
+    exceptions: EXCEPTIONS,
     lane,
     auxiliary: |_| "{}".to_owned(),
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: &["thinking", "multi-turn"],
+        aspect: Aspect::Tokens,
+        what: &["reasoning unknown"],
+        always: true,
+        why: "Qwen Code does not tell how much of the output was reasoning.",
+    },
+    Exception {
+        scenarios: &["cut"],
+        aspect: Aspect::Answer,
+        what: &["This answer never comes to its end"],
+        always: true,
+        why: "When a stream breaks, Qwen Code keeps the text that had come and appends the text of the next try; its own result says both.",
+    },
+    Exception {
+        scenarios: &["resume"],
+        aspect: Aspect::Tokens,
+        what: &["instead of 2752", "instead of 30017", "instead of 165"],
+        always: true,
+        why: "In a session that is continued, Qwen Code gives the figures of the whole session.",
+    },
+    Exception {
+        scenarios: &["big-answer"],
+        aspect: Aspect::Outcome,
+        what: &["incomplete and exit code 1"],
+        always: false,
+        why: LOST,
+    },
+    Exception { scenarios: &["big-answer"], aspect: Aspect::Answer, what: &["nothing instead of"], always: false, why: LOST },
+];
 
 fn files(_: &Place) -> Vec<HomeFile> {
     let settings = json!({
@@ -60,4 +96,13 @@ fn lane(request: &Request) -> Lane {
     let messages = request.body["messages"].as_array().into_iter().flatten();
     let mut instructions = messages.filter(|message| message["role"] == "system").map(|message| message["content"].to_string());
     if instructions.any(|text| text.contains("memory extraction subagent")) { Lane::Auxiliary } else { lane_by_tools(request) }
+}
+
+fn shown(tool: &Tool) -> &'static str {
+    match tool {
+        Tool::Shell(_) => "run_shell_command",
+        Tool::Read(_) => "read_file",
+        Tool::Write { .. } => "write_file",
+        Tool::Edit { .. } => "edit",
+    }
 }

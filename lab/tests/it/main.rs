@@ -3,8 +3,10 @@
 
 mod anthropic;
 mod chat;
+mod check;
 mod client;
 mod gemini;
 mod pace;
 mod recipes;
+mod record;
 mod responses;

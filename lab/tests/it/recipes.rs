@@ -107,3 +107,18 @@ fn the_long_answer_is_long() {
     let lines: HashSet<&str> = text.lines().collect();
     assert_eq!(lines.len(), text.lines().count());
 }
+
+#[test]
+fn exceptions_name_scenarios_that_exist_and_say_why() {
+    let mut count = 0;
+    for recipe in cli::ALL {
+        for exception in recipe.exceptions {
+            count += 1;
+            assert!(exception.scenarios.iter().all(|name| scenario::named(name).is_some()), "{}: {exception:?}", recipe.id);
+            assert!(!exception.scenarios.is_empty() && exception.why.ends_with('.'), "{}: {exception:?}", recipe.id);
+            // What excuses everything says nothing.
+            assert!(exception.what.iter().all(|what| !what.is_empty()), "{}: {exception:?}", recipe.id);
+        }
+    }
+    assert!(count > 0);
+}

@@ -1,6 +1,8 @@
 //! `sabir run`: starts an agent and tells what it does.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
 use std::task::{Context, Poll};
 
 use sabir_core::agent::Agent;
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         logs: false,
     };
     let output = Output::new(name, options);
+    let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
     let run_id = arguments.run_id.as_deref().map_or_else(start::run_id, RunId::from);
     sabir_run::supervise::take_in_orphans(true);
     runtime()?.block_on(async {
@@ -42,7 +45,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        go(plan, output, name != output::HUMAN).await
+        go(plan, output, raw, name != output::HUMAN).await
     })
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::io("starting the event loop failed", &error))
 }
 
-async fn go(plan: Plan, output: Output, tell: bool) -> Result<Exit, Failure> {
+async fn go(plan: Plan, output: Output, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
     let agent = plan.agent;
     let controller = Controller::default();
     let control = controller.control();
@@ -67,13 +70,16 @@ async fn go(plan: Plan, output: Output, tell: bool) -> Result<Exit, Failure> {
         }
     });
     let signals = tokio::spawn(listen(controller));
-    let mut sink = Printed { output, live, buffer: Vec::new() };
+    let mut sink = Printed { output, live, raw, buffer: Vec::new() };
     let ended = sabir_run::run(plan, control, &mut sink).await;
     signals.abort();
-    let Printed { output, live, mut buffer } = sink;
+    let Printed { output, live, raw, mut buffer } = sink;
     output.end(&mut buffer)?;
     live.write(buffer);
     live.finish()?;
+    if let Some(Raw { failure: Some(error), .. }) = raw {
+        return Err(Failure::io("writing what the agent printed failed", &error));
+    }
     let Ended { end, outcome, cause, killed } = ended;
     let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
     if exit != Exit::Completed {
@@ -94,9 +100,9 @@ async fn go(plan: Plan, output: Output, tell: bool) -> Result<Exit, Failure> {
 /// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.
 fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
     let live = Live::start(false, || ());
-    let mut sink = Printed { output, live, buffer: Vec::new() };
+    let mut sink = Printed { output, live, raw: None, buffer: Vec::new() };
     sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
-    let Printed { output, live, mut buffer } = sink;
+    let Printed { output, live, mut buffer, .. } = sink;
     output.end(&mut buffer)?;
     live.write(buffer);
     live.finish()?;
@@ -143,16 +149,46 @@ fn prompt(arguments: &RunArguments) -> Result<(String, Vec<String>), Failure> {
     Ok((prompt, extra))
 }
 
+/// The file for what the agent prints.
+struct Raw {
+    file: File,
+    /// Why nothing more is written.
+    failure: Option<io::Error>,
+}
+
+impl Raw {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        match File::create(path) {
+            Ok(file) => Ok(Self { file, failure: None }),
+            Err(error) => Err(Failure::usage(format!("can't write {}: {error}", path.display())).hint("--raw names a file")),
+        }
+    }
+
+    /// A full disk does not end the run; it is told at the end.
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failure.is_none() {
+            self.failure = self.file.write_all(bytes).err();
+        }
+    }
+}
+
 /// Prints the events of a run.
 struct Printed {
     output: Output,
     live: Live,
+    raw: Option<Raw>,
     buffer: Vec<u8>,
 }
 
 impl Sink for Printed {
     fn event(&mut self, event: &Event<'_>) {
         self.output.event(event, &mut self.buffer);
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        if let Some(raw) = &mut self.raw {
+            raw.write(bytes);
+        }
     }
 
     fn idle(&mut self) {

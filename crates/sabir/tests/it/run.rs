@@ -421,3 +421,14 @@ fn the_doctor_finds_programs_versions_and_keys_and_tells_no_secret() {
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).contains("no key") && stdout(&output).contains("ANTHROPIC_API_KEY"), "{}", stdout(&output));
 }
+
+#[test]
+fn what_the_agent_printed_can_be_kept() {
+    let script = Script::new(&format!("cat >/dev/null\nprintf '%s\\r\\n\\n%s' '{INIT}' '{RESULT}'"));
+    let file = script.file("raw");
+    let output = script.run(&["--raw", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&file).expect("a file"), format!("{INIT}\r\n\n{RESULT}"));
+    let refused = script.run(&["--raw", "/nowhere/raw"]);
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -1,0 +1,257 @@
+//! A run that is not told as it was served is found out, whatever it is that differs.
+
+use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus, UsageScope};
+use sabir_core::fold::SessionResult;
+use sabir_lab::check::{Aspect, Difference, check};
+use sabir_lab::cli::{self, Exception, Recipe};
+use sabir_lab::left::{self, Left};
+use sabir_lab::report::{self, Cell, Verdict, judge};
+use sabir_lab::scenario::{self, Run};
+use sabir_lab::trial::Seen;
+use sabir_lab::truth::{Lanes, ServedCall, Tokens, Truth};
+
+fn recipe() -> &'static Recipe {
+    cli::named("claude-code")[0]
+}
+
+fn run() -> &'static Run {
+    &scenario::named("shell-ok").unwrap().runs[0]
+}
+
+/// The events of a run of `shell-ok` that is told as it was served.
+fn told() -> Vec<EventKind<'static>> {
+    vec![
+        EventKind::Started { agent: "claude-code".into(), agent_version: None },
+        EventKind::Session {
+            session_id: Some("s-1".into()),
+            model: None,
+            cwd: None,
+            agent_version: None,
+            permission_mode: None,
+            tools: None,
+        },
+        EventKind::Text { delta: "I will run ".into(), message_id: None },
+        EventKind::Text { delta: "a command.".into(), message_id: None },
+        EventKind::ToolStart {
+            tool_call_id: "call_1_1".into(),
+            name: "Bash".into(),
+            input: None,
+            tool_kind: ToolKind::Execute,
+            title: None,
+        },
+        EventKind::ToolEnd {
+            tool_call_id: "call_1_1".into(),
+            ok: true,
+            output: None,
+            status: ToolStatus::Ok,
+            exit_code: None,
+            duration_ms: None,
+        },
+        EventKind::Text { delta: "The command printed its greeting.".into(), message_id: None },
+        EventKind::Usage {
+            input_tokens: Some(10),
+            output_tokens: Some(4),
+            total_tokens: None,
+            cache_read_tokens: Some(20),
+            cache_write_tokens: Some(30),
+            cache_write_1h_tokens: None,
+            reasoning_tokens: None,
+            cost_usd: None,
+            cost_parts: None,
+            model: None,
+            scope: UsageScope::Run,
+        },
+        EventKind::Final { text: "The command printed its greeting.".into() },
+        exited(Outcome::Completed),
+    ]
+}
+
+fn exited(outcome: Outcome) -> EventKind<'static> {
+    EventKind::Exited {
+        exit_code: Some(0),
+        signal: None,
+        cancelled: false,
+        outcome,
+        cause: None,
+        timeout: None,
+        quiescent: Some(true),
+        stop_reason: None,
+        turns: None,
+        duration_ms: None,
+        api_duration_ms: None,
+    }
+}
+
+fn seen(kinds: Vec<EventKind<'static>>) -> Seen {
+    let number = |(index, kind)| Event {
+        run_id: RunId::from("run"),
+        seq: index as u64 + 1,
+        at: None,
+        line: None,
+        parent_tool_call_id: None,
+        kind,
+    };
+    let events: Vec<Event<'static>> = kinds.into_iter().enumerate().map(number).collect();
+    let mut fold = SessionResult::fold();
+    events.iter().for_each(|event| fold.event(event));
+    let answer = "The command printed its greeting.";
+    let truth = Truth {
+        final_text: Some(answer.to_owned()),
+        texts: vec!["I will run a command.".to_owned(), answer.to_owned()],
+        tool_calls: vec![ServedCall { id: "call_1_1".to_owned(), name: "Bash".to_owned(), arguments: serde_json::json!({}) }],
+        usage: Lanes {
+            main: Tokens { uncached_input: 10, cache_read: 20, cache_write: 30, output: 4, reasoning: 0, replies: 2 },
+            ..Lanes::default()
+        },
+        last_request: "Remember the word BANANA.".to_owned(),
+        ..Truth::default()
+    };
+    Seen {
+        events,
+        garbage: Vec::new(),
+        result: fold.finish(),
+        code: Some(0),
+        left: Some(Vec::new()),
+        truth,
+        raw: Vec::new(),
+        work: "/lab/work".into(),
+        home: "/lab/home".into(),
+    }
+}
+
+/// What is found when one thing is changed.
+fn found(change: impl FnOnce(&mut Seen)) -> Vec<Aspect> {
+    let mut seen = seen(told());
+    change(&mut seen);
+    check(recipe(), run(), &seen, None).into_iter().map(|difference| difference.aspect).collect()
+}
+
+/// What is found when one event is told otherwise.
+fn found_when(change: impl Fn(&mut EventKind<'static>)) -> Vec<Aspect> {
+    let mut kinds = told();
+    kinds.iter_mut().for_each(change);
+    check(recipe(), run(), &seen(kinds), None).into_iter().map(|difference| difference.aspect).collect()
+}
+
+#[test]
+fn a_run_that_is_told_as_it_was_served_passes() {
+    assert_eq!(check(recipe(), run(), &seen(told()), Some("BANANA")), []);
+}
+
+#[test]
+fn every_aspect_is_looked_at() {
+    assert_eq!(found(|seen| seen.code = Some(1)), [Aspect::Outcome]);
+    assert_eq!(found(|seen| seen.code = None), [Aspect::Outcome]);
+    assert_eq!(found(|seen| seen.truth.after_the_script = 1), [Aspect::Outcome]);
+    assert_eq!(found(|seen| seen.truth.final_text = Some("Another answer.".to_owned())), [Aspect::Answer]);
+    assert_eq!(found(|seen| seen.truth.thinking.push("Hm.".to_owned())), [Aspect::Thinking]);
+    assert_eq!(found(|seen| seen.truth.usage.main.cache_write += 1), [Aspect::Tokens]);
+    assert_eq!(found(|seen| seen.truth.usage.main.reasoning = 3), [Aspect::Tokens]);
+    assert_eq!(found(|seen| seen.truth.tool_calls.clear()), [Aspect::Tools]);
+    assert_eq!(found(|seen| seen.garbage.push("hello".to_owned())), [Aspect::Stream]);
+    assert_eq!(found(|seen| seen.result.session_id = None), [Aspect::Session]);
+    let left = Left { process: 7, command: "sleep 300".to_owned() };
+    assert_eq!(found(|seen| seen.left = Some(vec![left])), [Aspect::Processes]);
+    let forgotten = check(recipe(), run(), &seen(told()), Some("CHERRY"));
+    assert_eq!(forgotten.len(), 1);
+    assert_eq!(forgotten[0].aspect, Aspect::Session);
+}
+
+#[test]
+fn events_are_compared_with_the_truth() {
+    let failed = found_when(|kind| {
+        if let EventKind::ToolEnd { ok, status, .. } = kind {
+            (*ok, *status) = (false, ToolStatus::Error);
+        }
+    });
+    assert_eq!(failed, [Aspect::Tools]);
+    let silent = found_when(|kind| {
+        if let EventKind::Text { delta, .. } = kind {
+            *delta = "Something else.".into();
+        }
+    });
+    assert_eq!(silent, [Aspect::Texts]);
+    let unclear = found_when(|kind| {
+        if let EventKind::Exited { quiescent, .. } = kind {
+            *quiescent = None;
+        }
+    });
+    assert_eq!(unclear, [Aspect::Processes]);
+    let strange = found_when(|kind| {
+        if let EventKind::Session { .. } = kind {
+            *kind = EventKind::Unrecognized { r#type: None, raw: "{}".into() };
+        }
+    });
+    assert_eq!(strange, [Aspect::Session, Aspect::Stream]);
+}
+
+#[test]
+fn a_file_that_was_not_written_is_found() {
+    let run = &scenario::named("create-and-edit").unwrap().runs[0];
+    let seen = seen(told());
+    let differences = check(recipe(), run, &seen, None);
+    // The first call that was served is the one that writes notes.txt.
+    let files: Vec<&Difference> = differences.iter().filter(|difference| difference.aspect == Aspect::Files).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert!(files[0].what.starts_with("notes.txt holds"), "{}", files[0].what);
+}
+
+const WHY: &str = "It does not say.";
+
+fn exception(aspect: Aspect, what: &'static [&'static str]) -> Exception {
+    Exception { scenarios: &["plain"], aspect, what, always: true, why: WHY }
+}
+
+#[test]
+fn an_exception_excuses_what_it_names_and_nothing_else() {
+    let differences = [Difference { aspect: Aspect::Tokens, what: "output unknown instead of 79".to_owned() }];
+    let known = [exception(Aspect::Tokens, &["output unknown"])];
+    assert_eq!(judge(&known, "plain", &differences), Verdict::Passed(vec![WHY]));
+    assert!(matches!(judge(&known, "unicode", &differences), Verdict::Differs(_)));
+    assert!(matches!(judge(&[exception(Aspect::Tokens, &["output 0"])], "plain", &differences), Verdict::Differs(_)));
+    assert!(matches!(judge(&[exception(Aspect::Answer, &[""])], "plain", &differences), Verdict::Differs(_)));
+    assert_eq!(judge(&[], "plain", &[]), Verdict::Passed(Vec::new()));
+}
+
+#[test]
+fn an_exception_that_does_not_hold_any_more_is_found() {
+    let mut known = exception(Aspect::Tokens, &["output unknown"]);
+    assert!(matches!(judge(&[known], "plain", &[]), Verdict::Differs(_)));
+    known.always = false;
+    assert_eq!(judge(&[known], "plain", &[]), Verdict::Passed(Vec::new()));
+}
+
+#[test]
+fn the_table_says_what_differs_and_why() {
+    let scenarios: Vec<_> = ["plain", "unicode", "resume"].map(|name| scenario::named(name).unwrap()).into();
+    let cell =
+        |index: usize, verdict| Cell { recipe: recipe(), scenario: scenarios[index], verdict, time: std::time::Duration::ZERO };
+    let cells = [cell(1, Verdict::Differs(vec!["answer: nothing".to_owned()])), cell(0, Verdict::Passed(vec![WHY]))];
+    let text = report::markdown(&[recipe()], &scenarios, &cells);
+    assert!(text.contains("| plain | passed (1) |\n| unicode | **differs** |\n| resume | not run |\n"), "{text}");
+    assert!(text.contains(", unicode: answer: nothing\n") && text.ends_with("\n1. It does not say.\n"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_is_left_is_seen_by_its_variable_and_by_its_folder() {
+    let folder = std::env::temp_dir().join(format!("sabir-lab-left-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mark = format!("SABIR_RUN_ID=lab-test-{}", std::process::id());
+    let (name, value) = mark.split_once('=').unwrap();
+    // It waits until its input ends, and its input ends when we let go of it.
+    let mut child = std::process::Command::new("cat")
+        .env(name, value)
+        .current_dir(&folder)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let by_variable = left::find(std::slice::from_ref(&mark), "/nowhere".as_ref()).unwrap();
+    let by_folder = left::find(&[], &folder).unwrap();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(by_variable, [Left { process: child.id(), command: "cat".to_owned() }]);
+    assert_eq!(by_folder, by_variable);
+    assert_eq!(left::find(&[mark], &folder).unwrap(), []);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

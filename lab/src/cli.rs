@@ -89,10 +89,6 @@ pub fn named(name: &str) -> Vec<&'static Recipe> {
     ALL.iter().filter(|recipe| recipe.id == name || format!("{}@{}", recipe.id, recipe.version) == name).collect()
 }
 
-/// Why the end of a long output may be missing.
-const LOST: &str = "Gemini CLI and Qwen Code exit before their pipe has taken all that they wrote, and what it had no room for (1 MiB) is \
-    lost. It depends on the moment; such a run is never told as completed.";
-
 /// The rule for most CLIs: who offers no tools to the model is not the agent.
 fn lane_by_tools(request: &Request) -> Lane {
     if request.tools.is_empty() { Lane::Auxiliary } else { Lane::Main }

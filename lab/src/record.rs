@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::cli::{self, Recipe};
 use crate::scenario::Scenario;
@@ -14,7 +14,7 @@ use crate::trial::Seen;
 pub const WORTH: [&str; 3] = ["plain", "shell-ok", "create-and-edit"];
 
 /// Lists and texts that say what a CLI has, not what it did.
-const FURNITURE: [&str; 14] = [
+const FURNITURE: [&str; 18] = [
     "tools",
     "slash_commands",
     "skills",
@@ -29,6 +29,10 @@ const FURNITURE: [&str; 14] = [
     "system_prompt",
     "instructions",
     "transformedContent",
+    "sections",
+    "toolsAdded",
+    "terminal_slash_commands",
+    "messaging_socket_path",
 ];
 
 /// Longer texts are cut; nothing that the scenarios above say is as long.
@@ -45,17 +49,27 @@ pub fn write(fixtures: &Path, recipe: &Recipe, scenario: &Scenario, seen: &Seen)
     let newest = cli::named(recipe.id).first().is_some_and(|first| first.version == recipe.version);
     let suffix = if newest { String::new() } else { format!("-{}", recipe.version) };
     let folder = fixtures.join(recipe.id).join(format!("lab-{}{suffix}", scenario.name));
-    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     let input = neutral(&String::from_utf8_lossy(&seen.raw), &seen.work, &seen.home);
+    if let Some(piece) = piece(&seen.work).filter(|piece| input.contains(*piece)) {
+        // Arguments of a tool call come in pieces, and a path may be cut anywhere.
+        bail!("no fixture was made: {piece} is still in what was printed, as a part of a path that came in pieces");
+    }
     let mut case = format!("about = \"Version {} in the lab: {}.\"\n", recipe.version, scenario.about);
     if let Some(code) = seen.result.exit_code {
         let _ = writeln!(case, "exit_code = {code}");
     }
+    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     for (name, content) in [("input", input), ("case.toml", case)] {
         let file = folder.join(name);
         fs::write(&file, content).with_context(|| format!("could not write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// The name of the folder in which all runs take place, which is in every path of this machine: it stands above those of CLI,
+/// version and scenario.
+fn piece(work: &Path) -> Option<&str> {
+    work.ancestors().nth(4)?.file_name()?.to_str()
 }
 
 /// The text without the machine's paths, without furniture, and without long texts. Whatever else is in a line stays as it is, the

@@ -192,7 +192,11 @@ async fn verdict(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scen
     }
     let verdict = report::judge(recipe.exceptions, scenario.name, &differences);
     if record && matches!(verdict, Verdict::Passed(_)) && record::WORTH.contains(&scenario.name) {
-        seen.iter().try_for_each(|seen| record::write(&record::folder(), recipe, scenario, seen))?;
+        for seen in &seen {
+            if let Err(error) = record::write(&record::folder(), recipe, scenario, seen) {
+                eprintln!("{} {} {}: {error:#}", recipe.id, recipe.version, scenario.name);
+            }
+        }
     }
     Ok(verdict)
 }

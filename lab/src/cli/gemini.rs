@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Exception, LOST, Recipe, json_file, lane_by_tools};
+use super::{Exception, Recipe, json_file, lane_by_tools};
 use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
@@ -41,35 +41,6 @@ const EXCEPTIONS: &[Exception] = &[
         what: &["[run_shell_command ok]"],
         always: true,
         why: "Gemini CLI calls a command a success whatever its exit code, and does not tell the code.",
-    },
-    Exception {
-        scenarios: &["big-output"],
-        aspect: Aspect::Outcome,
-        what: &["incomplete and exit code 1"],
-        always: false,
-        why: LOST,
-    },
-    Exception { scenarios: &["big-output"], aspect: Aspect::Answer, what: &["nothing instead of"], always: false, why: LOST },
-    Exception {
-        scenarios: &["big-output"],
-        aspect: Aspect::Texts,
-        what: &["is not in the text events"],
-        always: false,
-        why: LOST,
-    },
-    Exception {
-        scenarios: &["big-output"],
-        aspect: Aspect::Tools,
-        what: &["[run_shell_command unfinished]"],
-        always: false,
-        why: LOST,
-    },
-    Exception {
-        scenarios: &["big-output"],
-        aspect: Aspect::Tokens,
-        what: &["uncached input unknown", "cache read unknown", "output unknown"],
-        always: false,
-        why: LOST,
     },
 ];
 

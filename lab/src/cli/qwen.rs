@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Exception, LOST, Recipe, json_file, lane_by_tools};
+use super::{Exception, Recipe, json_file, lane_by_tools};
 use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
@@ -49,14 +49,6 @@ const EXCEPTIONS: &[Exception] = &[
         always: true,
         why: "In a session that is continued, Qwen Code gives the figures of the whole session.",
     },
-    Exception {
-        scenarios: &["big-answer"],
-        aspect: Aspect::Outcome,
-        what: &["incomplete and exit code 1"],
-        always: false,
-        why: LOST,
-    },
-    Exception { scenarios: &["big-answer"], aspect: Aspect::Answer, what: &["nothing instead of"], always: false, why: LOST },
 ];
 
 fn files(_: &Place) -> Vec<HomeFile> {

@@ -51,7 +51,7 @@ fn told() -> Vec<EventKind<'static>> {
         EventKind::Usage {
             input_tokens: Some(10),
             output_tokens: Some(4),
-            total_tokens: None,
+            total_tokens: Some(64),
             cache_read_tokens: Some(20),
             cache_write_tokens: Some(30),
             cache_write_1h_tokens: None,

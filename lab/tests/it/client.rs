@@ -14,6 +14,9 @@ use tokio::net::TcpStream;
 /// Every class another figure.
 pub(crate) const USAGE: Usage = Usage { uncached_input: 1_000, cache_read: 200, cache_write: 30, output: 9, reasoning: 4 };
 
+/// The same as Anthropic tells it, which does not tell reasoning.
+pub(crate) const USAGE_WITHOUT_REASONING: Usage = Usage { reasoning: 0, ..USAGE };
+
 /// What there is to say when cache writes cannot be told.
 pub(crate) const USAGE_WITHOUT_WRITES: Usage = Usage { uncached_input: 1_030, cache_write: 0, ..USAGE };
 

@@ -6,7 +6,7 @@ use sabir_lab::script::{Lane, Pace, Reply, Script, Step};
 use sabir_lab::server::Server;
 use serde_json::{Value, json};
 
-use crate::client::{USAGE, USAGE_WITHOUT_WRITES, failure, get, open, post, read, reply, serve};
+use crate::client::{USAGE, USAGE_WITHOUT_REASONING, USAGE_WITHOUT_WRITES, failure, get, open, post, read, reply, serve};
 
 const LONG: &str = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen.";
 
@@ -94,7 +94,7 @@ async fn a_failure_then_an_answer() {
         let truth = server.truth();
         assert_eq!(truth.final_text.as_deref(), Some("Recovered."), "{path}");
         assert_eq!((truth.requests.main, truth.failures.len(), truth.after_the_script), (2, 1, 0), "{path}");
-        let expected = if path == "/v1/messages" { USAGE } else { USAGE_WITHOUT_WRITES };
+        let expected = if path == "/v1/messages" { USAGE_WITHOUT_REASONING } else { USAGE_WITHOUT_WRITES };
         let main = truth.usage.main;
         let told = (main.uncached_input, main.cache_read, main.cache_write, main.output, main.reasoning);
         let (input, read, write) = (expected.uncached_input, expected.cache_read, expected.cache_write);
@@ -164,6 +164,6 @@ async fn truth_is_a_plain_value() {
     post(&server, "/v1/messages", &json!({"model": "m"})).await;
     let truth = serde_json::to_value(server.truth()).unwrap();
     assert_eq!(truth["finalText"], "Yes.");
-    let main = json!({"uncachedInput": 1000, "cacheRead": 200, "cacheWrite": 30, "output": 9, "reasoning": 4, "replies": 1});
+    let main = json!({"uncachedInput": 1000, "cacheRead": 200, "cacheWrite": 30, "output": 9, "reasoning": 0, "replies": 1});
     assert_eq!(truth["usage"]["main"], main);
 }

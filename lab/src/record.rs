@@ -75,10 +75,10 @@ fn piece(work: &Path) -> Option<&str> {
 /// The text without the machine's paths, without furniture, and without long texts. Whatever else is in a line stays as it is, the
 /// order of keys too: a fixture shows what the CLI prints.
 pub fn neutral(text: &str, work: &Path, home: &Path) -> String {
-    let text = text.replace(&*work.to_string_lossy(), "/work/project").replace(&*home.to_string_lossy(), "/work/home");
+    let text = text.replace(&*work.to_string_lossy(), "/home/user/project").replace(&*home.to_string_lossy(), "/home/user");
     // Some CLIs make a name of the path of the folder.
     let flat = |path: &Path| path.to_string_lossy().replace(['/', '.'], "-");
-    let text = text.replace(&flat(work), "-work-project");
+    let text = text.replace(&flat(work), "-home-user-project");
     text.split_inclusive('\n').map(line).collect()
 }
 

@@ -276,7 +276,8 @@ impl Decoder {
                 }
             }
             EventKind::Usage { input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, .. } => {
-                if total_tokens.is_none() && input_tokens.is_some() && output_tokens.is_some() {
+                // The classes are what is added up and billed; a total beside them cannot say anything else.
+                if input_tokens.is_some() && output_tokens.is_some() {
                     let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
                     *total_tokens = Some(classes.into_iter().flatten().fold(0, u64::saturating_add));
                 }

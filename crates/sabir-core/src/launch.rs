@@ -93,6 +93,12 @@ pub struct Capabilities {
     pub max_cost: bool,
 }
 
+impl Capabilities {
+    /// An agent that promises nothing.
+    pub const NONE: Self =
+        Self { model: false, resume: false, r#continue: false, permissions: &[], max_turns: false, max_cost: false };
+}
+
 /// How an agent is found and started.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch {

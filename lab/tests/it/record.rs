@@ -12,12 +12,12 @@ fn cut(text: &str) -> String {
 fn paths_and_furniture_go_and_the_order_of_keys_stays() {
     let line =
         r#"{"type":"init","cwd":"/tmp/lab.1/work/a","tools":["Read",{"name":"]\"["}],"model":"m","agents":{"x":[1]},"n":1}"#;
-    let wanted = r#"{"type":"init","cwd":"/work/project/a","tools":[],"model":"m","agents":{},"n":1}"#;
+    let wanted = r#"{"type":"init","cwd":"/home/user/project/a","tools":[],"model":"m","agents":{},"n":1}"#;
     assert_eq!(cut(line), wanted);
     assert_eq!(cut("a banner \"quoted\nnext\n"), "a banner \"quoted\nnext\n");
     assert_eq!(
         cut(r#"{"log":"/tmp/lab.1/home/x","slug":"-tmp-lab-1-work"}"#),
-        r#"{"log":"/work/home/x","slug":"-work-project"}"#
+        r#"{"log":"/home/user/x","slug":"-home-user-project"}"#
     );
 }
 

@@ -26,8 +26,7 @@ const LAUNCH: Launch = Launch {
         r#continue: true,
         // Its rules for less than everything were never seen at work.
         permissions: &[Permission::Full],
-        max_turns: false,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: false,

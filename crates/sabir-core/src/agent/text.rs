@@ -21,6 +21,13 @@ pub struct PlainText {
     answer: Held,
 }
 
+impl PlainText {
+    /// What was said so far does not belong to the answer.
+    pub(super) fn start_over(&mut self) {
+        self.answer.clear();
+    }
+}
+
 impl Dialect for PlainText {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };

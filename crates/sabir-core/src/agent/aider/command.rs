@@ -6,12 +6,9 @@ pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["aider"]),
     can: Capabilities {
         model: true,
-        resume: false,
-        r#continue: false,
         // It edits files and never runs a command that nobody said yes to; it can't be kept from its own notes.
         permissions: &[Permission::Edit],
-        max_turns: false,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: false,

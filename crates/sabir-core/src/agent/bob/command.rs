@@ -5,13 +5,10 @@ use crate::launch::{Capabilities, CommandLine, Launch, Program, PromptBy, Reques
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["bob"]),
     can: Capabilities {
-        model: false,
         resume: true,
-        r#continue: false,
         // Approval modes are of 1.x only, and what they let pass was never seen.
         permissions: &[],
-        max_turns: false,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: true,

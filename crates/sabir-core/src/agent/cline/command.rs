@@ -8,10 +8,8 @@ pub(super) const LAUNCH: Launch = Launch {
         model: true,
         // It has a flag for it that does not work without a terminal, and it never says its session id.
         resume: false,
-        r#continue: false,
         permissions: &[Permission::Full],
-        max_turns: false,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: false,

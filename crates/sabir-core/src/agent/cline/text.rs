@@ -3,38 +3,29 @@
 
 use std::borrow::Cow;
 
-use crate::dialect::{Dialect, End, Facts, Held, Verdict};
-use crate::event::{EventKind, Outcome};
+use crate::agent::text::PlainText;
+use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::event::EventKind;
 use crate::line::Line;
 
 /// Reads the text.
 #[derive(Default)]
 pub(super) struct Text {
-    answer: Held,
+    rest: PlainText,
 }
 
 impl Dialect for Text {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if is_of_a_tool(&line.text) {
-            self.answer.clear();
+            self.rest.start_over();
             facts.push(EventKind::Activity { message: Cow::Owned(without_colours(&line.text)) });
-            return;
+        } else {
+            self.rest.line(line, facts);
         }
-        let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
-        self.answer.push(&delta);
-        facts.push(EventKind::Text { delta: delta.into(), message_id: None });
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
-        let text = self.answer.as_str().trim();
-        // What a failing program prints is its complaint, not an answer.
-        let failed = end.exit_code.is_some_and(|code| code != 0) || end.signal.is_some();
-        if !text.is_empty() && !failed {
-            facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
-        }
-        let said_anything = !text.is_empty() || end.exit_code.is_some();
-        let outcome = if said_anything { Outcome::Completed } else { Outcome::Incomplete };
-        Verdict { exit_code_decides: true, ..Verdict::of(outcome) }
+        self.rest.end(end, facts)
     }
 }
 

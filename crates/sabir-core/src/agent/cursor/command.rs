@@ -11,8 +11,7 @@ pub(super) const LAUNCH: Launch = Launch {
         r#continue: true,
         // What it does without being forced depends on rules that we can't see.
         permissions: &[Permission::Full],
-        max_turns: false,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: false,

@@ -4,14 +4,7 @@ use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Requ
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["gemini"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        r#continue: true,
-        permissions: &Permission::ALL,
-        max_turns: false,
-        max_cost: false,
-    },
+    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,

@@ -4,14 +4,7 @@ use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Requ
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Own,
-    can: Capabilities {
-        model: true,
-        resume: false,
-        r#continue: false,
-        permissions: &Permission::ALL,
-        max_turns: true,
-        max_cost: false,
-    },
+    can: Capabilities { model: true, permissions: &Permission::ALL, max_turns: true, ..Capabilities::NONE },
     command,
     version_matters: false,
     stop: StopSignal::Terminate,

@@ -10,7 +10,7 @@ pub(super) const LAUNCH: Launch = Launch {
         r#continue: true,
         permissions: &Permission::ALL,
         max_turns: true,
-        max_cost: false,
+        ..Capabilities::NONE
     },
     command,
     version_matters: false,

@@ -30,6 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("pi", &["pi"]),
     ("goose", &["goose"]),
     ("text", &["aider"]),
+    ("events", &["openai"]),
     ("auto", &["auto", "localexec"]),
 ];
 

@@ -4,6 +4,7 @@
 export type RunEvent =
   | StartedEvent
   | SessionEvent
+  | PromptEvent
   | TurnStartEvent
   | TurnEndEvent
   | TextEvent
@@ -47,6 +48,13 @@ export interface SessionEvent extends EventHead {
   sessionId?: string;
   /** Names of the tools it has. */
   tools?: string[];
+}
+
+/** What the user asks. Logs on disk tell it; what an agent prints does not repeat it. */
+export interface PromptEvent extends EventHead {
+  kind: "prompt";
+  /** The whole prompt. */
+  text: string;
 }
 
 /** A model round-trip of the main agent begins. */

@@ -27,6 +27,7 @@ pub mod text;
 use std::fmt;
 
 use crate::dialect::Dialect;
+use crate::history::History;
 use crate::launch::Launch;
 
 /// Names an agent.
@@ -54,6 +55,8 @@ pub struct Agent {
     pub accounting: Accounting,
     /// How it is found and started.
     pub launch: Launch,
+    /// The log that it keeps of its sessions, where we read it.
+    pub history: Option<History>,
     /// What its lines look like, for [drift](crate::drift); empty where that is not known.
     pub shapes: &'static str,
 }

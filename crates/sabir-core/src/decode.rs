@@ -34,6 +34,8 @@ pub struct Start {
     pub run_id: RunId,
     /// The agent, or `None` to find it from the stream.
     pub agent: Option<&'static agent::Agent>,
+    /// Its dialect, or `None` to find it from the stream.
+    pub dialect: Option<agent::DialectEntry>,
     /// Its version, where it is known.
     pub agent_version: Option<String>,
     /// When the run started.
@@ -48,9 +50,15 @@ impl Start {
         agent::find(agent).map(|agent| Self { agent: Some(agent), ..Self::auto() })
     }
 
+    /// A session as that agent keeps it on disk; `None` when it keeps none that we read.
+    pub fn kept(agent: &'static agent::Agent) -> Option<Self> {
+        let dialect = agent.history?.dialect;
+        Some(Self { agent: Some(agent), dialect: Some(dialect), ..Self::auto() })
+    }
+
     /// A run whose agent the stream tells.
     pub fn auto() -> Self {
-        Self { run_id: RunId::from("run"), agent: None, agent_version: None, at: None, structured: false }
+        Self { run_id: RunId::from("run"), agent: None, dialect: None, agent_version: None, at: None, structured: false }
     }
 }
 
@@ -97,7 +105,10 @@ impl Decoder {
             started_at: start.at,
             has_started: false,
             named: start.agent.map(|agent| agent.id),
-            reader: Reader::Choosing(Chooser::new(start.agent, start.structured)),
+            reader: match (start.agent, start.dialect) {
+                (Some(_), Some(entry)) => Reader::Reading((entry.reader)()),
+                _ => Reader::Choosing(Chooser::new(start.agent, start.structured)),
+            },
             spare: Facts::default(),
             tools: Tools::default(),
             turn: 0,

@@ -174,6 +174,11 @@ vocabulary! {
         /// Names of the tools it has.
         tools "tools": Option<Vec<Word<'a>>>,
     }
+    /// What the user asks. Logs on disk tell it; what an agent prints does not repeat it.
+    Prompt "prompt" {
+        /// The whole prompt.
+        text "text": Word<'a>,
+    }
     /// A model round-trip of the main agent begins.
     TurnStart "turnStart" {
         /// 1-based.

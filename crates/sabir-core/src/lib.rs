@@ -27,6 +27,7 @@ pub mod diff;
 pub mod drift;
 pub mod event;
 pub mod fold;
+pub mod history;
 pub mod json;
 pub mod launch;
 pub mod laws;

@@ -147,6 +147,16 @@ impl LineBuffer {
         self.end = (self.end + count).min(self.buffer.len());
     }
 
+    /// How many bytes came after the last line end: those of a line that is not whole yet.
+    pub fn pending(&self) -> u64 {
+        (self.end - self.start) as u64 + self.dropped.unwrap_or(0)
+    }
+
+    /// Forgets what it holds and begins with another stream, in the same memory.
+    pub fn restart(&mut self) {
+        (self.start, self.scanned, self.end, self.number, self.dropped) = (0, 0, 0, 0, None);
+    }
+
     /// The last `count` bytes that came; ask before the next line is taken.
     pub fn latest(&self, count: usize) -> &[u8] {
         &self.buffer[self.end.saturating_sub(count)..self.end]

@@ -47,6 +47,7 @@ static ACME: Agent = Agent {
         install: "there is nothing to install",
         recorded: &[],
     },
+    history: None,
     shapes: "",
 };
 

@@ -308,6 +308,7 @@ impl<'s> Reading<'s> {
         let start = Start {
             run_id: plan.run_id.clone(),
             agent: Some(plan.agent),
+            dialect: None,
             agent_version: plan.agent_version.clone(),
             at: now(),
             structured: true,

@@ -15,6 +15,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[TRANSCRIPT, text::DIALECT],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: "",
 };
 

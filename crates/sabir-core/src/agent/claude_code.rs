@@ -5,10 +5,12 @@
 //! | stream-json | `--output-format stream-json --verbose [--include-partial-messages]` |
 //! | json | `--output-format json`: the last line of stream-json alone |
 //! | json-array | `--output-format json --verbose`: all lines of stream-json as one array on one line |
+//! | history | the log that it keeps in `projects/` |
 //! | text | `--output-format text` |
 
 mod command;
 mod fast;
+mod history;
 mod lane;
 mod result;
 mod stream;
@@ -43,10 +45,12 @@ pub const AGENT: Agent = Agent {
             detect: |line| array::detect(line, detect),
             reader: || Box::new(JsonArray::<StreamJson>::default()),
         },
+        history::DIALECT,
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: Some(history::HISTORY),
     shapes: include_str!("claude_code/shapes.txt"),
 };
 

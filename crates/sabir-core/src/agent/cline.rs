@@ -37,6 +37,7 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("cline/shapes.txt"),
 };
 

@@ -47,5 +47,6 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("codex/shapes.txt"),
 };

@@ -25,6 +25,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[JSON, text::DIALECT],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("copilot/shapes.txt"),
 };
 

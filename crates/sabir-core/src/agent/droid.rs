@@ -28,5 +28,6 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("droid/shapes.txt"),
 };

@@ -31,5 +31,6 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("gemini/shapes.txt"),
 };

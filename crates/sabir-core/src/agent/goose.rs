@@ -41,5 +41,6 @@ pub const AGENT: Agent = Agent {
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("goose/shapes.txt"),
 };

@@ -15,6 +15,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[RUN, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
     launch: LAUNCH,
+    history: None,
     shapes: include_str!("kilo/shapes.txt"),
 };
 

@@ -23,6 +23,7 @@ pub const AGENT: Agent = Agent {
         install: "",
         recorded: &[],
     },
+    history: None,
     shapes: "",
 };
 

@@ -20,6 +20,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[EVENTS],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: "",
 };
 

@@ -22,6 +22,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[RUN, SERVER, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("opencode/shapes.txt"),
 };
 

@@ -22,6 +22,7 @@ pub const AGENT: Agent = Agent {
     dialects: &[STREAM, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
+    history: None,
     shapes: include_str!("pi/shapes.txt"),
 };
 

@@ -275,6 +275,7 @@ fn log_line(kind: &EventKind<'_>) -> Option<String> {
             format!("attempt {attempt}{} failed: {message}", max_attempts.map(|most| format!(" of {most}")).unwrap_or_default())
         }
         EventKind::FileChange { path, change, .. } => format!("{change} {path}"),
+        EventKind::Prompt { text } => format!("prompt: {text}"),
         EventKind::Plan { items } => {
             let done = items.iter().filter(|item| item.status == PlanStatus::Completed).count();
             format!("plan: {done} of {} done", items.len())

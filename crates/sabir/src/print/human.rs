@@ -59,6 +59,7 @@ impl Human {
                 let facts = [model.as_deref(), session_id.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" · ");
                 self.line(depth, DIM, &facts);
             }
+            EventKind::Prompt { text } => self.line(depth, NOTE, &format!("› {text}")),
             EventKind::Text { delta, .. } => self.speech(Speech::Text, delta),
             EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {

@@ -102,18 +102,23 @@ impl JsonDialect for StreamJson {
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        for (parent, lane) in &mut self.lanes {
-            facts.parent = parent.clone().map(Cow::Owned);
-            lane.tell_usage(facts);
-        }
-        facts.parent = None;
+        self.tell_usage(facts);
         self.results.end(facts)
     }
 }
 
 impl StreamJson {
+    /// Tells the figures of all messages that are still open.
+    pub(super) fn tell_usage(&mut self, facts: &mut Facts<'_>) {
+        for (parent, lane) in &mut self.lanes {
+            facts.parent = parent.clone().map(Cow::Owned);
+            lane.tell_usage(facts);
+        }
+        facts.parent = None;
+    }
+
     /// The lane of the facts' agent, in the message of that id. A new message of the main agent is a new turn.
-    fn lane(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
+    pub(super) fn lane(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
         if self.lanes.len() > LANES {
             // Sub-agents that have long gone silent; their figures were told with their messages.
             self.lanes.pop_last();
@@ -129,7 +134,7 @@ impl StreamJson {
         lane
     }
 
-    fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
+    pub(super) fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         let lane = self.lane(message.id.as_deref().unwrap_or_default(), facts);
         lane.note(&message);
         let blocks = match message.content {
@@ -161,7 +166,7 @@ impl StreamJson {
         }
     }
 
-    fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
+    pub(super) fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
             Some(StringOr::Other(blocks)) => {
@@ -301,17 +306,10 @@ impl StreamJson {
     }
 
     fn result<'a>(&mut self, result: &ResultLine<'a>, facts: &mut Facts<'a>) {
-        let mut model = None;
-        for (parent, lane) in &mut self.lanes {
-            facts.parent = parent.clone().map(Cow::Owned);
-            lane.tell_usage(facts);
-            if parent.is_none() {
-                model.clone_from(&lane.model);
-            }
-        }
+        let model = self.lanes.get(&None).and_then(|lane| lane.model.clone());
+        self.tell_usage(facts);
         // Background agents speak on under lanes of their own.
         self.lanes.retain(|parent, _| parent.is_some());
-        facts.parent = None;
         self.results.result(result, model, self.last_error.take(), facts);
     }
 }

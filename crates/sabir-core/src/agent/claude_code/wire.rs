@@ -51,6 +51,8 @@ pub(super) struct ApiMessage<'a> {
     pub(super) model: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) content: Option<StringOr<'a, Vec<Block<'a>>>>,
+    #[serde(borrow, default)]
+    pub(super) stop_reason: Option<Str<'a>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
 }

@@ -1,0 +1,92 @@
+//! The log that Claude Code keeps: `projects/<folder>/<session>.jsonl`, and a file for each sub-agent in
+//! `<session>/subagents/`.
+//!
+//! What lies in wait here: a response is one line per block, each with the figures as they were when it was written, so
+//! the last copy counts; a session that was resumed or forked holds copies of the lines of another; sub-agents' figures
+//! are told again in `progress` lines and in the results of their calls; a response without a visible word leaves no
+//! line at all, only a larger sum in `cost-state`.
+
+mod note;
+mod whole;
+
+use super::super::{DialectEntry, Match};
+use crate::history::{History, Part, Root, stem};
+use crate::json;
+
+/// Where it is and how it is read.
+pub(super) const HISTORY: History = History {
+    roots: &[
+        Root { variable: Some("CLAUDE_CONFIG_DIR"), home: ".claude", below: "projects" },
+        // Some versions followed the rule for such folders.
+        Root { variable: None, home: ".config/claude", below: "projects" },
+    ],
+    part,
+    dialect: DIALECT,
+    note: note::note,
+};
+
+/// The log as a dialect.
+pub(super) const DIALECT: DialectEntry = DialectEntry {
+    name: "history",
+    about: "the log of a session in `projects/`",
+    detect,
+    reader: || Box::new(whole::Log::default()),
+};
+
+fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+    match *path {
+        // Older versions put sub-agents beside their session.
+        [_, name] if name.starts_with("agent-") => stem(name, ".jsonl").map(|_| Part::Stray),
+        [_, name] => stem(name, ".jsonl").map(Part::Session),
+        [_, session, "subagents", .., name] => stem(name, ".jsonl").map(|_| Part::Of(session)),
+        _ => None,
+    }
+}
+
+/// Prompts that nobody typed: what the CLI tells the model by itself.
+fn is_furniture(prompt: &str) -> bool {
+    const STARTS: &[&str] =
+        &["<system-reminder>", "<task-notification>", "<local-command-", "<command-", "Caveat: ", INTERRUPTED];
+    STARTS.iter().any(|start| prompt.trim_start().starts_with(start))
+}
+
+/// What the log says where a user stopped the agent.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// Lines of the log link to the line before them; what is printed does not.
+fn detect(line: &str) -> Match {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Marks {
+        #[serde(default)]
+        session_id: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        is_sidechain: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        user_type: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        operation: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        leaf_uuid: Option<serde::de::IgnoredAny>,
+    }
+    let Some(marks) = json::parse::<Marks>(line) else { return Match::No };
+    let linked = marks.is_sidechain.is_some() && marks.user_type.is_some();
+    Match::yes_if(marks.session_id.is_some() && (linked || marks.operation.is_some() || marks.leaf_uuid.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+    use crate::history::Part;
+
+    #[test]
+    fn files_are_told_apart() {
+        assert_eq!(part(&["-home-me", "0a1b.jsonl"]), Some(Part::Session("0a1b")));
+        assert_eq!(part(&["-home-me", "0a1b", "subagents", "agent-7.jsonl"]), Some(Part::Of("0a1b")));
+        assert_eq!(part(&["-home-me", "0a1b", "subagents", "flow", "agent-7.jsonl"]), Some(Part::Of("0a1b")));
+        assert_eq!(part(&["-home-me", "agent-7.jsonl"]), Some(Part::Stray));
+        assert_eq!(part(&["-home-me", "0a1b", "tool-results", "x.txt"]), None);
+        assert_eq!(part(&["-home-me", ".jsonl"]), None);
+        assert_eq!(part(&["x.jsonl"]), None);
+    }
+}

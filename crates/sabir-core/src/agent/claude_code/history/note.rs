@@ -1,0 +1,201 @@
+//! The log in short.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::super::wire::{ModelUsage, Usage};
+use crate::event::Outcome;
+use crate::history::{Ledger, Response, Spent, id_of, time_of};
+use crate::json::{self, Str, StringOr};
+
+/// A key with a quote before and after it is not in any string, where the quotes would be escaped.
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\":{"));
+
+/// Takes note of a line.
+pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
+    let headless = ledger.title.is_none() && ledger.responses.len() < 8;
+    let spends = USAGE.find(line).is_some();
+    // The sum comes in a short line.
+    let sums = !spends && line.len() < 16 * 1024 && line.starts_with(br#"{"type":"cost-state""#);
+    if !(headless || spends || sums) {
+        return;
+    }
+    let Some(line) = std::str::from_utf8(line).ok().and_then(json::parse::<Line<'_>>) else {
+        ledger.bad_lines += 1;
+        return;
+    };
+    match &*line.r#type {
+        "assistant" => assistant(ledger, &line),
+        "user" => user(ledger, &line),
+        "cost-state" => {
+            let Some(usage) = line.model_usage else { return };
+            ledger.claimed = usage.iter().map(|(model, usage)| (ledger.model_number(model), spent_by(usage))).collect();
+        }
+        _ => {}
+    }
+}
+
+/// A line as far as it is needed here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow)]
+    r#type: Str<'a>,
+    #[serde(borrow, default)]
+    timestamp: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Str<'a>>,
+    #[serde(default)]
+    is_meta: bool,
+    #[serde(default)]
+    is_sidechain: bool,
+    #[serde(default)]
+    is_api_error_message: bool,
+    #[serde(borrow, default)]
+    message: Option<StringOr<'a, Message<'a>>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    model_usage: Option<BTreeMap<Str<'a>, ModelUsage>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Str<'a>>,
+    #[serde(default)]
+    usage: Option<Usage>,
+    #[serde(borrow, default)]
+    content: Option<StringOr<'a, Blocks<'a>>>,
+}
+
+/// What is wanted of a message's blocks: its calls and its first text.
+#[derive(Default)]
+struct Blocks<'a> {
+    calls: Vec<Str<'a>>,
+    text: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, default)]
+    r#type: Str<'a>,
+    #[serde(borrow, default)]
+    id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Blocks<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct BlocksVisitor;
+        impl<'de> Visitor<'de> for BlocksVisitor {
+            type Value = Blocks<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of blocks")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut blocks = Blocks::default();
+                while let Some(block) = list.next_element::<Block<'de>>()? {
+                    match &*block.r#type {
+                        "tool_use" | "server_tool_use" | "mcp_tool_use" => blocks.calls.extend(block.id),
+                        "text" if blocks.text.is_none() => blocks.text = block.text,
+                        _ => {}
+                    }
+                }
+                Ok(blocks)
+            }
+        }
+        deserializer.deserialize_seq(BlocksVisitor)
+    }
+}
+
+fn head(ledger: &mut Ledger, line: &Line<'_>) {
+    let learn = |known: &mut Option<String>, new: &Option<Str<'_>>| {
+        if known.is_none() {
+            *known = new.as_deref().map(str::to_owned);
+        }
+    };
+    learn(&mut ledger.session, &line.session_id);
+    learn(&mut ledger.cwd, &line.cwd);
+    learn(&mut ledger.version, &line.version);
+    ledger.saw(line.timestamp.as_deref().and_then(time_of));
+}
+
+fn user(ledger: &mut Ledger, line: &Line<'_>) {
+    head(ledger, line);
+    let Some(StringOr::Other(message)) = &line.message else { return };
+    let text = match &message.content {
+        Some(StringOr::String(text)) => Some(text.clone()),
+        Some(StringOr::Other(blocks)) => blocks.text.and_then(|text| json::parse(text.get())),
+        None => None,
+    };
+    if let Some(text) = text.filter(|text| !line.is_meta && !super::is_furniture(text)) {
+        ledger.entitle(&text);
+        ledger.outcome = Some(Outcome::Incomplete);
+    }
+}
+
+fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
+    let Some(StringOr::Other(message)) = &line.message else { return };
+    head(ledger, line);
+    if line.is_api_error_message {
+        ledger.outcome = Some(Outcome::Failed);
+        return;
+    }
+    let (Some(id), Some(model), Some(usage)) = (&message.id, &message.model, &message.usage) else { return };
+    if &**model == "<synthetic>" {
+        return;
+    }
+    if !line.is_sidechain {
+        let done = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
+        ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
+    }
+    let calls = match &message.content {
+        Some(StringOr::Other(blocks)) => blocks.calls.iter().filter(|id| ledger.is_new_call(id)).count(),
+        _ => 0,
+    };
+    let model = ledger.model_number(model);
+    ledger.respond(Response {
+        id: id_of(id),
+        at: line.timestamp.as_deref().and_then(time_of).unwrap_or(0),
+        model,
+        calls: u16::try_from(calls).unwrap_or(u16::MAX),
+        spent: spent(usage),
+        cost: None,
+    });
+}
+
+fn spent(usage: &Usage) -> Spent {
+    Spent {
+        input: usage.input_tokens.unwrap_or(0),
+        cache_read: usage.cache_read_input_tokens.unwrap_or(0),
+        cache_write: usage.cache_creation_input_tokens.unwrap_or(0),
+        output: usage.output_tokens.unwrap_or(0),
+        cache_write_1h: usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0),
+        reasoning: usage.output_tokens_details.and_then(|details| details.thinking_tokens).unwrap_or(0),
+    }
+}
+
+pub(super) fn spent_by(usage: &ModelUsage) -> Spent {
+    Spent {
+        input: usage.input_tokens,
+        cache_read: usage.cache_read_input_tokens,
+        cache_write: usage.cache_creation_input_tokens,
+        output: usage.output_tokens,
+        cache_write_1h: usage.cache_creation_1h_input_tokens.unwrap_or(0),
+        reasoning: usage.thinking_tokens.unwrap_or(0),
+    }
+}

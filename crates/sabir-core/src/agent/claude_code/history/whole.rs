@@ -1,0 +1,363 @@
+//! The log as the events of its session.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::stream::StreamJson;
+use super::super::tools::user;
+use super::super::wire::{ApiMessage, Block, ModelUsage};
+use super::{INTERRUPTED, is_furniture};
+use crate::dialect::{End, Facts, Held, Verdict};
+use crate::event::{Cause, EventKind, Outcome, Text, UsageScope};
+use crate::history::{Spent, id_of};
+use crate::json::{self, JsonDialect, Str, StringOr};
+use crate::line::Line;
+use crate::time::Timestamp;
+
+/// How many messages of the main agent are remembered, so that a copy of one in a side file is known as such.
+const REMEMBERED: usize = 1 << 16;
+
+/// Reads the log of a session, its sub-agents' files after its own.
+#[derive(Default)]
+pub(super) struct Log {
+    /// Knows messages, tool calls and who is speaking.
+    stream: StreamJson,
+    session_told: bool,
+    /// The call that started each sub-agent.
+    agents: BTreeMap<String, String>,
+    /// The last messages of the main agent.
+    messages: VecDeque<u64>,
+    /// What the current message of the main agent says.
+    answer: Held,
+    verdict: Option<Verdict>,
+    told: BTreeMap<String, Spent>,
+    claimed: BTreeMap<String, Spent>,
+}
+
+/// A line of the log.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Entry<'a> {
+    #[serde(borrow)]
+    r#type: Str<'a>,
+    #[serde(borrow, default)]
+    subtype: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    message: Option<StringOr<'a, Box<ApiMessage<'a>>>>,
+    #[serde(borrow, default)]
+    timestamp: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    session_id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    permission_mode: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    agent_id: Option<Str<'a>>,
+    #[serde(default)]
+    is_sidechain: bool,
+    #[serde(default)]
+    is_meta: bool,
+    #[serde(default)]
+    is_api_error_message: bool,
+    #[serde(borrow, default)]
+    tool_use_result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    attachment: Option<Attachment<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    error: Option<RequestError<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    retry_attempt: Option<u32>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    max_retries: Option<u32>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    retry_in_ms: Option<u64>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    model_usage: Option<BTreeMap<Str<'a>, ModelUsage>>,
+}
+
+#[derive(Deserialize)]
+struct Attachment<'a> {
+    #[serde(borrow)]
+    r#type: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct RequestError<'a> {
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(borrow, default)]
+    formatted: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Str<'a>>,
+}
+
+/// What the result of a call says of the agent that it started.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Launched<'a> {
+    #[serde(borrow)]
+    agent_id: Str<'a>,
+}
+
+impl JsonDialect for Log {
+    type Wire<'a> = Entry<'a>;
+
+    fn message<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
+        facts.at = entry.timestamp.as_deref().and_then(Timestamp::parse);
+        self.session(&entry, facts);
+        if entry.is_sidechain {
+            let agent = entry.agent_id.as_deref().unwrap_or("side");
+            let call = self.agents.get(agent).cloned().unwrap_or_else(|| agent.to_owned());
+            facts.parent = Some(Cow::Owned(call));
+        }
+        match &*entry.r#type {
+            "assistant" => self.assistant(entry, line, facts),
+            "user" => self.user(entry, facts),
+            "system" => self.system(entry, facts),
+            "cost-state" => {
+                for (model, usage) in entry.model_usage.into_iter().flatten() {
+                    self.claimed.insert(model.to_string(), super::note::spent_by(&usage));
+                }
+            }
+            "attachment" => {
+                if entry.attachment.is_some_and(|attachment| &*attachment.r#type == "max_turns_reached") {
+                    self.verdict = Some(Verdict { cause: Some(Cause::MaxTurns), ..Verdict::of(Outcome::Limited) });
+                }
+            }
+            // The state of the user interface, copies of what other lines say, and of what was sent to the model.
+            "summary"
+            | "progress"
+            | "queue-operation"
+            | "last-prompt"
+            | "tools-used"
+            | "mode"
+            | "permission-mode"
+            | "file-history-snapshot"
+            | "file-history-delta"
+            | "api-request"
+            | "api-request-shape"
+            | "api-request-blob"
+            | "atis-latch"
+            | "custom-title"
+            | "ai-title"
+            | "agent-name"
+            | "agent-color"
+            | "agent-setting"
+            | "tag"
+            | "pr-link"
+            | "worktree-state"
+            | "content-replacement"
+            | "marble-origami-commit"
+            | "marble-origami-snapshot" => {}
+            _ => json::unrecognized(line, facts),
+        }
+        self.add_up(facts);
+    }
+
+    fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
+        self.stream.tell_usage(facts);
+        self.add_up(facts);
+        for (model, claimed) in &self.claimed {
+            // A response without a visible word is only in the agent's sum.
+            let unlogged = claimed.beyond(self.told.get(model).unwrap_or(&Spent::default()));
+            if unlogged.total() > 0 {
+                facts.push(usage(model, unlogged));
+            }
+        }
+        let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
+        if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
+            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+        }
+        verdict
+    }
+}
+
+impl Log {
+    fn session<'a>(&mut self, entry: &Entry<'a>, facts: &mut Facts<'a>) {
+        if self.session_told || entry.cwd.is_none() {
+            return;
+        }
+        let model = match &entry.message {
+            Some(StringOr::Other(message)) => message.model.clone(),
+            _ => None,
+        };
+        // The model is known from its first message on; who never answers has none.
+        self.session_told = model.is_some();
+        facts.push(EventKind::Session {
+            session_id: entry.session_id.clone().map(Cow::from),
+            model: model.map(Cow::from),
+            cwd: entry.cwd.clone().map(Cow::from),
+            agent_version: entry.version.clone().map(Cow::from),
+            permission_mode: entry.permission_mode.clone().map(Cow::from),
+            tools: None,
+        });
+    }
+
+    fn assistant<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
+        let Some(StringOr::Other(message)) = entry.message else { return json::unrecognized(line, facts) };
+        if entry.is_api_error_message {
+            let text = text_of(&message);
+            let status = entry.error.and_then(|error| error.status);
+            self.stream.api_error(&message, status, facts);
+            if facts.parent.is_none() {
+                self.verdict = Some(Verdict::failed(Some(Cause::of_error(status, &text))));
+            }
+            return;
+        }
+        let id = message.id.as_deref().unwrap_or_default().to_owned();
+        let number = id_of(&id);
+        let of_main = self.messages.contains(&number);
+        match &facts.parent {
+            // A side question starts with a copy of what the main agent said.
+            Some(_) if of_main => return,
+            Some(_) => {}
+            None => self.main_message(number, of_main, &message),
+        }
+        let (usage, stop_reason) = (message.usage, message.stop_reason.as_deref().map(str::to_owned));
+        self.stream.assistant(*message, line, facts);
+        let lane = self.stream.lane(&id, facts);
+        if let Some(usage) = usage {
+            lane.complete_usage(usage);
+        }
+        lane.stop_reason = stop_reason.or(lane.stop_reason.take());
+    }
+
+    /// Takes note of what the main agent says and of why it stopped.
+    fn main_message(&mut self, number: u64, known: bool, message: &ApiMessage<'_>) {
+        if !known {
+            if self.messages.len() >= REMEMBERED {
+                self.messages.pop_front();
+            }
+            self.messages.push_back(number);
+        }
+        if self.messages.back() == Some(&number) && known {
+            self.answer.push(&text_of(message));
+        } else {
+            self.answer.set(&text_of(message));
+        }
+        let stop_reason = message.stop_reason.as_deref();
+        let verdict = match stop_reason {
+            Some("end_turn" | "stop_sequence") => Verdict::of(Outcome::Completed),
+            Some("refusal") => Verdict { cause: Some(Cause::Refusal), ..Verdict::of(Outcome::Refused) },
+            _ => Verdict::of(Outcome::Incomplete),
+        };
+        self.verdict = Some(Verdict { stop_reason: stop_reason.map(str::to_owned), ..verdict });
+    }
+
+    fn user<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
+        let Some(StringOr::Other(message)) = entry.message else { return };
+        let blocks = match message.content {
+            Some(StringOr::String(text)) => return self.prompt(text.into(), entry.is_meta, facts),
+            Some(StringOr::Other(blocks)) => blocks,
+            None => return,
+        };
+        if let Some(call) = blocks.iter().find_map(|block| block.tool_use_id.as_deref())
+            && let Some(launched) = entry.tool_use_result.and_then(|result| json::parse::<Launched<'_>>(result.get()))
+        {
+            self.agents.insert(launched.agent_id.to_string(), call.to_owned());
+        }
+        let (results, others): (Vec<Block<'a>>, Vec<Block<'a>>) =
+            blocks.into_iter().partition(|block| block.tool_use_id.is_some());
+        user(results, entry.tool_use_result, None, facts);
+        let text: String = others.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect();
+        self.prompt(Cow::Owned(text), entry.is_meta, facts);
+    }
+
+    fn prompt<'a>(&mut self, text: Cow<'a, str>, meta: bool, facts: &mut Facts<'a>) {
+        if facts.parent.is_some() || text.trim().is_empty() {
+            return;
+        }
+        if text.trim_start().starts_with(INTERRUPTED) {
+            self.verdict = Some(Verdict::of(Outcome::Cancelled));
+        } else if !meta && !is_furniture(&text) {
+            self.verdict = None;
+            self.answer.clear();
+            facts.push(EventKind::Prompt { text });
+        }
+    }
+
+    fn system<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
+        match entry.subtype.as_deref() {
+            Some("api_error") => {
+                let message = entry.error.and_then(|error| error.formatted.or(error.message)).map(Cow::from);
+                facts.push(EventKind::Retry {
+                    attempt: entry.retry_attempt.unwrap_or(1),
+                    max_attempts: entry.max_retries,
+                    delay_ms: entry.retry_in_ms,
+                    message: message.unwrap_or(Cow::Borrowed("the request failed")),
+                });
+            }
+            Some("compact_boundary") => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            // Durations, hooks and hints: what is worth a line has a text.
+            _ => {
+                if let Some(text) = entry.content.and_then(|content| json::parse::<Str<'a>>(content.get())) {
+                    facts.push(EventKind::Activity { message: text.into() });
+                }
+            }
+        }
+    }
+
+    /// Adds up the figures that are told.
+    fn add_up(&mut self, facts: &Facts<'_>) {
+        if self.claimed.is_empty() && facts.is_empty() {
+            return;
+        }
+        for fact in facts.iter() {
+            if let EventKind::Usage {
+                model: Some(model),
+                input_tokens,
+                output_tokens,
+                cache_read_tokens,
+                cache_write_tokens,
+                cache_write_1h_tokens,
+                reasoning_tokens,
+                ..
+            } = &fact.kind
+            {
+                self.told.entry(model.to_string()).or_default().add(&Spent {
+                    input: input_tokens.unwrap_or(0),
+                    cache_read: cache_read_tokens.unwrap_or(0),
+                    cache_write: cache_write_tokens.unwrap_or(0),
+                    output: output_tokens.unwrap_or(0),
+                    cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
+                    reasoning: reasoning_tokens.unwrap_or(0),
+                });
+            }
+        }
+    }
+}
+
+fn text_of(message: &ApiMessage<'_>) -> String {
+    match &message.content {
+        Some(StringOr::String(text)) => text.to_string(),
+        Some(StringOr::Other(blocks)) => {
+            let texts = blocks.iter().filter(|block| &*block.r#type == "text");
+            texts.filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
+        }
+        None => String::new(),
+    }
+}
+
+fn usage(model: &str, spent: Spent) -> EventKind<'static> {
+    EventKind::Usage {
+        input_tokens: Some(spent.input),
+        output_tokens: Some(spent.output),
+        total_tokens: None,
+        cache_read_tokens: Some(spent.cache_read),
+        cache_write_tokens: Some(spent.cache_write),
+        cache_write_1h_tokens: Some(spent.cache_write_1h),
+        reasoning_tokens: Some(spent.reasoning),
+        cost_usd: None,
+        cost_parts: None,
+        model: Some(Cow::Owned(model.to_owned())),
+        scope: UsageScope::Message,
+    }
+}

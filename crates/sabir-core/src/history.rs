@@ -1,0 +1,60 @@
+//! The logs that agents keep of their own sessions, described as data.
+//!
+//! Nothing is opened here. An agent says where its logs are ([`Root`]), what a file among them is ([`Part`]), and how it
+//! is read in two ways:
+//!
+//! - whole, as one more [dialect](History::dialect): the events of the session, as if it had been watched;
+//! - in short, line by line into a [`Ledger`]: who, when, where, and what was spent. That is enough for lists and sums,
+//!   and costs little more than finding the lines.
+
+mod ledger;
+
+pub use ledger::{Ledger, Response, Spent, id_of, time_of};
+
+use crate::agent::DialectEntry;
+
+/// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
+pub const REVISION: u32 = 1;
+
+/// Where an agent keeps its logs and how they are read.
+#[derive(Debug, Clone, Copy)]
+pub struct History {
+    /// The folders that may hold them.
+    pub roots: &'static [Root],
+    /// What a file is, by the names of the folders below the root and its own. `None`: nothing of ours.
+    pub part: for<'p> fn(&[&'p str]) -> Option<Part<'p>>,
+    /// Reads a session whole: its own file first, then what belongs to it.
+    pub dialect: DialectEntry,
+    /// Takes note of one line in short. Everything it must remember is in the ledger, so that reading can go on where
+    /// the file ended the last time.
+    pub note: fn(&mut Ledger, &[u8]),
+}
+
+/// A folder of logs.
+#[derive(Debug, Clone, Copy)]
+pub struct Root {
+    /// The environment variable that moves the agent's folder.
+    pub variable: Option<&'static str>,
+    /// The agent's folder below the home folder, where that variable is not set.
+    pub home: &'static str,
+    /// The folder of logs below the agent's folder.
+    pub below: &'static str,
+}
+
+/// What a file of a history is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'p> {
+    /// The log of the session of that id.
+    Session(&'p str),
+    /// It belongs to the session of that id: a sub-agent's log, figures in a file of their own.
+    Of(&'p str),
+    /// It belongs to a session that only its lines name.
+    Stray,
+    /// A database that holds all sessions.
+    Database,
+}
+
+/// The stem of a file name that ends so.
+pub fn stem<'p>(name: &'p str, end: &str) -> Option<&'p str> {
+    name.strip_suffix(end).filter(|stem| !stem.is_empty())
+}

@@ -1,0 +1,280 @@
+//! What a log says in short.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Outcome;
+use crate::time::Timestamp;
+
+/// The account of one file of a history, as far as it was read.
+///
+/// It is plain data: kept in an index, it goes on where it was when the file has grown.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The agent's id of the session.
+    pub session: Option<String>,
+    /// The working folder.
+    pub cwd: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// The first prompt, its first line.
+    pub title: Option<String>,
+    /// The first moment that a line tells, in milliseconds since 1970.
+    pub first: Option<i64>,
+    /// The last one.
+    pub last: Option<i64>,
+    /// How the session stands after the lines so far.
+    pub outcome: Option<Outcome>,
+    /// Every response of a model, once.
+    pub responses: Vec<Response>,
+    /// Names of the models that [`Response::model`] counts by.
+    pub models: Vec<String>,
+    /// What the agent itself says that the session has spent, by model: more than the responses when some of them never
+    /// got into the log.
+    pub claimed: Vec<(u16, Spent)>,
+    /// Lines that are not what the agent writes: torn, not JSON.
+    pub bad_lines: u64,
+    /// The model of the responses to come, where lines before them tell it.
+    pub model: Option<u16>,
+    /// The sum so far, where the agent tells only sums.
+    pub sum: Spent,
+    /// The last tool calls, so that one that is told again is not counted again.
+    recent_calls: Vec<u64>,
+}
+
+/// One response of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// Made of the id that the agent gives it ([`id_of`]).
+    pub id: u64,
+    /// When, in milliseconds since 1970; 0 where it is not known.
+    pub at: i64,
+    /// An index into [`Ledger::models`].
+    pub model: u16,
+    /// The number of tool calls in it.
+    pub calls: u16,
+    /// Its tokens.
+    pub spent: Spent,
+    /// Its cost in US dollars where the agent says it.
+    pub cost: Option<f64>,
+}
+
+/// Tokens in the classes of the vocabulary: the first four are disjoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Spent {
+    /// Input that was neither read from nor written to the cache.
+    pub input: u64,
+    /// Input read from the cache.
+    pub cache_read: u64,
+    /// Input written to the cache.
+    pub cache_write: u64,
+    /// Output, reasoning included.
+    pub output: u64,
+    /// The part of `cache_write` that is kept for an hour.
+    pub cache_write_1h: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
+}
+
+impl Spent {
+    /// All tokens.
+    pub fn total(&self) -> u64 {
+        [self.input, self.cache_read, self.cache_write, self.output].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Adds.
+    pub fn add(&mut self, other: &Self) {
+        *self = self.with(other, u64::saturating_add);
+    }
+
+    /// What is more here than there.
+    #[must_use]
+    pub fn beyond(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
+        Self {
+            input: join(self.input, other.input),
+            cache_read: join(self.cache_read, other.cache_read),
+            cache_write: join(self.cache_write, other.cache_write),
+            output: join(self.output, other.output),
+            cache_write_1h: join(self.cache_write_1h, other.cache_write_1h),
+            reasoning: join(self.reasoning, other.reasoning),
+        }
+    }
+}
+
+impl Response {
+    /// The same for every copy of the response, in whatever file and however far it was written there: what went in is
+    /// the same. Some services give many responses the same id; what went in tells those apart.
+    pub fn key(&self) -> u64 {
+        let Spent { input, cache_read, cache_write, .. } = self.spent;
+        [input, cache_read, cache_write].into_iter().fold(self.id, |key, figure| mix(key, &figure.to_le_bytes()))
+    }
+}
+
+/// How far back a response is looked for that comes again. Between its pieces are the results of its tool calls.
+const WINDOW: usize = 64;
+/// Titles are cut to this many characters.
+const TITLE: usize = 120;
+
+impl Ledger {
+    /// Takes note of a moment.
+    pub fn saw(&mut self, at: Option<i64>) {
+        if let Some(at) = at {
+            self.first = Some(self.first.map_or(at, |first| first.min(at)));
+            self.last = Some(self.last.map_or(at, |last| last.max(at)));
+        }
+    }
+
+    /// The number of that model.
+    pub fn model_number(&mut self, name: &str) -> u16 {
+        let known = self.models.iter().position(|model| model == name).unwrap_or_else(|| {
+            self.models.push(name.to_owned());
+            self.models.len() - 1
+        });
+        u16::try_from(known).unwrap_or(u16::MAX)
+    }
+
+    /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one.
+    pub fn respond(&mut self, new: Response) {
+        let start = self.responses.len().saturating_sub(WINDOW);
+        let known = self.responses[start..].iter_mut().rev().find(|old| old.id == new.id);
+        match known {
+            None => self.responses.push(new),
+            Some(old) => {
+                let calls = old.calls.saturating_add(new.calls);
+                if new.spent.output > old.spent.output {
+                    *old = new;
+                }
+                old.calls = calls;
+            }
+        }
+    }
+
+    /// Replaces what was noted of a response, for agents that write it again as it grows.
+    pub fn rewrite(&mut self, new: Response) {
+        match self.responses.iter_mut().rev().find(|old| old.id == new.id) {
+            Some(old) => *old = new,
+            None => self.responses.push(new),
+        }
+    }
+
+    /// Whether the call of that id was not seen before.
+    pub fn is_new_call(&mut self, id: &str) -> bool {
+        let id = id_of(id);
+        let new = !self.recent_calls.contains(&id);
+        if new {
+            if self.recent_calls.len() >= WINDOW {
+                self.recent_calls.remove(0);
+            }
+            self.recent_calls.push(id);
+        }
+        new
+    }
+
+    /// Takes the first prompt for a title.
+    pub fn entitle(&mut self, prompt: &str) {
+        let line = prompt.trim().lines().next().unwrap_or_default();
+        if self.title.is_none() && !line.is_empty() {
+            self.title = Some(line.chars().take(TITLE).collect());
+        }
+    }
+
+    /// All tokens of the responses.
+    pub fn spent(&self) -> Spent {
+        let mut sum = Spent::default();
+        self.responses.iter().for_each(|response| sum.add(&response.spent));
+        sum
+    }
+}
+
+/// A number made of an agent's id. It is kept on disk, so it stays the same in all versions (FNV-1a).
+pub fn id_of(id: &str) -> u64 {
+    mix(0xcbf2_9ce4_8422_2325, id.as_bytes())
+}
+
+fn mix(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// The milliseconds since 1970 of a time in RFC 3339. Logs write nearly all of them in one form, which is read by
+/// position.
+pub fn time_of(text: &str) -> Option<i64> {
+    in_usual_form(text.as_bytes()).or_else(|| Timestamp::parse(text).map(Timestamp::as_millis))
+}
+
+/// Reads `2026-11-15T17:53:23.541Z`.
+fn in_usual_form(text: &[u8]) -> Option<i64> {
+    let usual = text.len() == 24 && text[10] == b'T' && text[19] == b'.' && text[23] == b'Z';
+    let number = |from: usize, to: usize| {
+        text[from..to].iter().try_fold(0_i64, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+    };
+    let (year, month, day) = (usual.then(|| number(0, 4))??, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second, milli) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
+    let plain = text[4] == b'-' && text[7] == b'-' && text[13] == b':' && text[16] == b':';
+    let sound = plain && year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60;
+    if !sound || second > 59 {
+        return None;
+    }
+    // Years that begin in March have the leap day at their end.
+    let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * march_year + march_year / 4 - march_year / 100 + march_year / 400 + (153 * march_month + 2) / 5 + day - 1;
+    const BEFORE_1970: i64 = 719_468;
+    Some((((days - BEFORE_1970) * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + milli)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, Response, Spent, id_of, time_of};
+    use crate::time::Timestamp;
+
+    fn response(id: &str, output: u64) -> Response {
+        let spent = Spent { input: 5, output, ..Spent::default() };
+        Response { id: id_of(id), at: 0, model: 0, calls: 1, spent, cost: None }
+    }
+
+    #[test]
+    fn a_response_in_pieces_is_one() {
+        let mut ledger = Ledger::default();
+        [response("a", 1), response("b", 7), response("a", 9), response("a", 2)].into_iter().for_each(|new| ledger.respond(new));
+        assert_eq!(ledger.responses.len(), 2);
+        assert_eq!((ledger.responses[0].spent.output, ledger.responses[0].calls), (9, 3));
+        assert_eq!(ledger.spent().total(), 9 + 7 + 2 * 5);
+        assert_eq!(response("a", 1).key(), response("a", 9).key());
+        assert_ne!(response("a", 1).key(), response("b", 1).key());
+    }
+
+    #[test]
+    fn a_call_is_new_once() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.is_new_call("a") && ledger.is_new_call("b") && !ledger.is_new_call("a"));
+    }
+
+    #[test]
+    fn times_are_the_same_by_position_and_by_rule() {
+        for text in [
+            "2026-11-15T17:53:23.541Z",
+            "1970-01-01T00:00:00.000Z",
+            "2024-02-29T23:59:59.999Z",
+            "2024-03-01T00:00:00.000Z",
+            "2023-12-31T12:00:00.001Z",
+            "2000-02-28T00:00:00.000Z",
+            "2026-11-15T17:53:23Z",
+            "2026-11-15T18:53:23.541+01:00",
+            "2026-02-30T00:00:00.000Z",
+            "not a time",
+        ] {
+            assert_eq!(time_of(text), Timestamp::parse(text).map(Timestamp::as_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn titles_are_one_short_line() {
+        let mut ledger = Ledger::default();
+        ledger.entitle("  \n ");
+        ledger.entitle(&format!("\n{}\nmore", "é".repeat(500)));
+        ledger.entitle("second");
+        assert_eq!(ledger.title, Some("é".repeat(120)));
+    }
+}

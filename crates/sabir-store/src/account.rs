@@ -1,0 +1,210 @@
+//! Sessions made of files, and every response counted once.
+//!
+//! A response may be in several files: a fork copies the lines before it, a side question repeats the last one, a
+//! spawned thread is written with the history of its parent. Copies have the same [key](Response::key); of them the one
+//! with the largest output says how it ended, and the earliest says when it was and whose it is.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use sabir_core::agent::Agent;
+use sabir_core::event::Outcome;
+use sabir_core::history::{Response, Spent, id_of};
+
+use crate::history::Role;
+use crate::index::Log;
+
+/// One session of an agent, in short.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Whose.
+    pub agent: &'static Agent,
+    /// The agent's id of it.
+    pub id: String,
+    /// The working folder.
+    pub cwd: Option<String>,
+    /// The first prompt.
+    pub title: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// The first moment, in milliseconds since 1970.
+    pub first: Option<i64>,
+    /// The last one.
+    pub last: Option<i64>,
+    /// How it stands.
+    pub outcome: Outcome,
+    /// The models that answered, those of the session itself first.
+    pub models: Vec<String>,
+    /// All tokens in its files, copies from other sessions included.
+    pub spent: Spent,
+    /// Number of tool calls.
+    pub calls: u64,
+    /// Its files, as places in the list of logs: its own first.
+    pub logs: Vec<usize>,
+}
+
+/// A response that counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counted<'l> {
+    /// The session it belongs to, as a place in the list of sessions.
+    pub session: usize,
+    /// The model.
+    pub model: &'l str,
+    /// The response.
+    pub response: Response,
+}
+
+/// Makes sessions of files. Logs of sub-agents belong to the session that they name; those whose session is gone are
+/// sessions of their own.
+pub fn sessions(logs: &[Log]) -> Vec<Session> {
+    let mut sessions: Vec<Session> = Vec::new();
+    let mut by_id: HashMap<(&str, &str), usize> = HashMap::new();
+    for (place, log) in logs.iter().enumerate() {
+        if let Role::Session(id) = &log.file.role {
+            by_id.entry((log.file.agent.id.0, id)).or_insert(sessions.len());
+            sessions.push(Session::of(log, id, place));
+        }
+    }
+    for (place, log) in logs.iter().enumerate() {
+        let id = match &log.file.role {
+            Role::Session(_) | Role::Database => continue,
+            Role::Of(id) => id.as_str(),
+            Role::Stray => log.ledger.session.as_deref().unwrap_or_default(),
+        };
+        match by_id.entry((log.file.agent.id.0, id)) {
+            Entry::Occupied(known) => sessions[*known.get()].join(log, place),
+            Entry::Vacant(new) => {
+                new.insert(sessions.len());
+                sessions.push(Session::of(log, id, place));
+            }
+        }
+    }
+    sessions
+}
+
+impl Session {
+    fn of(log: &Log, id: &str, place: usize) -> Self {
+        let ledger = &log.ledger;
+        let mut session = Self {
+            agent: log.file.agent,
+            id: id.to_owned(),
+            cwd: ledger.cwd.clone(),
+            title: ledger.title.clone(),
+            version: ledger.version.clone(),
+            first: None,
+            last: None,
+            outcome: ledger.outcome.unwrap_or(Outcome::Incomplete),
+            models: Vec::new(),
+            spent: Spent::default(),
+            calls: 0,
+            logs: Vec::new(),
+        };
+        session.join(log, place);
+        session
+    }
+
+    fn join(&mut self, log: &Log, place: usize) {
+        let ledger = &log.ledger;
+        self.first = [self.first, ledger.first].into_iter().flatten().min();
+        self.last = self.last.max(ledger.last);
+        self.spent.add(&ledger.spent());
+        self.calls += ledger.responses.iter().map(|response| u64::from(response.calls)).sum::<u64>();
+        for model in &ledger.models {
+            if !self.models.contains(model) {
+                self.models.push(model.clone());
+            }
+        }
+        self.logs.push(place);
+    }
+}
+
+/// Every response once, those of a session together.
+pub fn responses<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Counted<'l>> {
+    let most = logs.iter().map(|log| log.ledger.responses.len()).sum();
+    let mut counted: Vec<Counted<'l>> = Vec::with_capacity(most);
+    let mut places: HashMap<u64, usize, BuildHasherDefault<KeyHasher>> = HashMap::with_capacity_and_hasher(most, <_>::default());
+    let mut moved = false;
+    let mut count = |new: Counted<'l>| {
+        // Two agents never share a key by more than chance: their ids are of other shapes.
+        match places.entry(new.response.key()) {
+            Entry::Vacant(entry) => {
+                entry.insert(counted.len());
+                counted.push(new);
+            }
+            Entry::Occupied(entry) => moved |= counted[*entry.get()].merge(new),
+        }
+    };
+    for (place, session) in sessions.iter().enumerate() {
+        for log in session.logs.iter().map(|log| &logs[*log]) {
+            for response in &log.ledger.responses {
+                let model = log.ledger.models.get(usize::from(response.model)).map_or("", String::as_str);
+                count(Counted { session: place, model, response: *response });
+            }
+        }
+        unlogged(place, session, logs).into_iter().for_each(&mut count);
+    }
+    if moved {
+        counted.sort_by_key(|counted| counted.session);
+    }
+    counted
+}
+
+/// Keys are well mixed already.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+impl Counted<'_> {
+    /// Takes what a copy knows better. True when the response turns out to be of another session.
+    fn merge(&mut self, copy: Self) -> bool {
+        let calls = self.response.calls.max(copy.response.calls);
+        if copy.response.spent.output > self.response.spent.output {
+            self.response.spent = copy.response.spent;
+            self.response.cost = copy.response.cost;
+        }
+        self.response.calls = calls;
+        // Of copies that tell the same time, the one in the first file is taken for the first.
+        let earlier = copy.response.at != 0 && copy.response.at < self.response.at;
+        if earlier {
+            self.response.at = copy.response.at;
+            self.session = copy.session;
+        }
+        earlier
+    }
+}
+
+/// What the agent says that the session spent beyond the responses in its files.
+fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted<'l>> {
+    let files: Vec<&'l Log> = session.logs.iter().map(|log| &logs[*log]).collect();
+    let mut list = Vec::new();
+    for log in &files {
+        for (model, claimed) in &log.ledger.claimed {
+            let Some(name) = log.ledger.models.get(usize::from(*model)) else { continue };
+            let mut known = Spent::default();
+            for file in &files {
+                let Some(number) = file.ledger.models.iter().position(|model| model == name) else { continue };
+                let of_model = file.ledger.responses.iter().filter(|response| usize::from(response.model) == number);
+                of_model.for_each(|response| known.add(&response.spent));
+            }
+            let spent = claimed.beyond(&known);
+            if spent.total() > 0 {
+                let response =
+                    Response { id: id_of(name), at: log.ledger.last.unwrap_or(0), model: *model, calls: 0, spent, cost: None };
+                list.push(Counted { session: place, model: name, response });
+            }
+        }
+    }
+    list
+}

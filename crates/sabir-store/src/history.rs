@@ -1,0 +1,9 @@
+//! The logs that agents keep themselves: found, and read in place.
+//!
+//! Files are read in chunks and never mapped: a live log may shrink under a reader. Nothing is ever written.
+
+mod find;
+mod read;
+
+pub use find::{Found, LogFile, Places, Role, find};
+pub use read::{LINE_CAP, Progress, Tail, note_file};

@@ -1,0 +1,165 @@
+//! Where the logs are.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use sabir_core::agent::{self, Agent};
+use sabir_core::history::{History, Part, Root};
+
+/// Where to look: the user's home folder and the variables that move an agent's folder.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The home folder.
+    pub home: Option<PathBuf>,
+    /// Environment variables by name.
+    pub variables: BTreeMap<String, OsString>,
+}
+
+/// A file of an agent's history.
+#[derive(Debug, Clone)]
+pub struct LogFile {
+    /// Whose it is.
+    pub agent: &'static Agent,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub role: Role,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub modified: i64,
+    /// What names the file whatever its path: device and number.
+    pub identity: (u64, u64),
+}
+
+/// What a file is among the files of a history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// The log of the session of that id.
+    Session(String),
+    /// It belongs to the session of that id.
+    Of(String),
+    /// It belongs to a session that only its lines name.
+    Stray,
+    /// A database of sessions.
+    Database,
+}
+
+/// What there is.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The files, sorted by path within an agent.
+    pub files: Vec<LogFile>,
+    /// What could not be looked at, and why.
+    pub failures: Vec<(PathBuf, io::Error)>,
+}
+
+/// How deep folders are looked into. No agent nests so deep, and a link may go in circles.
+const DEPTH: usize = 12;
+
+/// Finds the logs of the agents that the choice says yes to.
+pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
+    let mut found = Found::default();
+    for agent in agent::ALL.iter().filter(|agent| chosen(agent)) {
+        let Some(history) = &agent.history else { continue };
+        let mut roots: Vec<PathBuf> = history.roots.iter().flat_map(|root| folders(places, root)).collect();
+        roots.sort();
+        roots.dedup();
+        for root in roots {
+            let mut walk = Walk { agent, history, found: &mut found, names: Vec::new() };
+            walk.folder(&root);
+        }
+    }
+    found
+}
+
+/// The folders that a root stands for: a variable may name several, with commas between.
+fn folders(places: &Places, root: &Root) -> Vec<PathBuf> {
+    let set = root.variable.and_then(|name| places.variables.get(name)).filter(|value| !value.is_empty());
+    match set {
+        Some(value) => match value.to_str() {
+            Some(list) => list.split(',').map(|folder| Path::new(folder.trim()).join(root.below)).collect(),
+            None => vec![Path::new(value).join(root.below)],
+        },
+        None => places.home.iter().map(|home| home.join(root.home).join(root.below)).collect(),
+    }
+}
+
+struct Walk<'w> {
+    agent: &'static Agent,
+    history: &'w History,
+    found: &'w mut Found,
+    /// The names below the root.
+    names: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Path) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            // An agent that was never used has no folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.names.is_empty() => return,
+            Err(error) => return self.found.failures.push((folder.to_path_buf(), error)),
+        };
+        let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            // Agents name their files in plain characters; what is named otherwise is not theirs.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(kind) = entry.file_type() else { continue };
+            self.names.push(name);
+            if kind.is_dir() {
+                if self.names.len() < DEPTH {
+                    self.folder(&entry.path());
+                }
+            } else {
+                self.file(&entry.path());
+            }
+            self.names.pop();
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let role = match (self.history.part)(&names) {
+            None => return,
+            Some(Part::Session(id)) => Role::Session(id.to_owned()),
+            Some(Part::Of(id)) => Role::Of(id.to_owned()),
+            Some(Part::Stray) => Role::Stray,
+            Some(Part::Database) => Role::Database,
+        };
+        match fs::metadata(path) {
+            Ok(data) if data.is_file() => self.found.files.push(LogFile {
+                agent: self.agent,
+                path: path.to_path_buf(),
+                role,
+                size: data.len(),
+                modified: modified(&data),
+                identity: identity(&data),
+            }),
+            Ok(_) => {}
+            Err(error) => self.found.failures.push((path.to_path_buf(), error)),
+        }
+    }
+}
+
+fn modified(data: &Metadata) -> i64 {
+    let since = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
+#[cfg(unix)]
+fn identity(data: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt as _;
+    (data.dev(), data.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> (u64, u64) {
+    // There the path, the size and the time of writing have to do.
+    (0, 0)
+}

@@ -1,0 +1,101 @@
+//! Reading a log in short.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+
+use sabir_core::history::Ledger;
+use sabir_core::json;
+use sabir_core::line::{LineBuffer, RawLine};
+use serde::{Deserialize, Serialize};
+
+use super::LogFile;
+
+/// Longer lines are not read in short: what a model says is far shorter, and a tool's output says nothing of tokens.
+pub const LINE_CAP: usize = 24 << 20;
+
+/// Up to where a file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// The end of the last whole line.
+    pub read_to: u64,
+    /// What the bytes before it were, to see whether the file is still the one that was read.
+    pub tail: Tail,
+    /// Lines longer than [`LINE_CAP`].
+    pub long_lines: u64,
+    /// The file ended inside a line.
+    pub unfinished: bool,
+}
+
+/// A digest of the last bytes that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tail(pub u32);
+
+/// How many bytes before the end of what was read are compared.
+const TAIL: u64 = 1024;
+
+/// Reads what is new in a file into its ledger: from the start, or from where reading ended the last time if what is
+/// before that is still the same.
+pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, lines: &mut LineBuffer) -> io::Result<()> {
+    let Some(history) = &log.agent.history else { return Ok(()) };
+    let mut file = File::open(&log.path)?;
+    let whole = log.path.extension().is_some_and(|extension| extension == "json");
+    if whole || progress.read_to > 0 && tail(&mut file, progress.read_to)? != Some(progress.tail) {
+        *ledger = Ledger::default();
+        *progress = Progress::default();
+    }
+    if whole {
+        let mut text = Vec::new();
+        file.take(LINE_CAP as u64).read_to_end(&mut text)?;
+        (history.note)(ledger, &text);
+        progress.read_to = text.len() as u64;
+        return Ok(());
+    }
+    file.seek(SeekFrom::Start(progress.read_to))?;
+    lines.restart();
+    let mut note = |line: RawLine<'_>, ledger: &mut Ledger| {
+        if line.cut > 0 {
+            progress.long_lines += 1;
+        } else if !line.bytes.is_empty() {
+            (history.note)(ledger, line.bytes);
+        }
+    };
+    let mut seen = 0;
+    loop {
+        let count = match file.read(lines.space()) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        lines.filled(count);
+        seen += count as u64;
+        while let Some(line) = lines.next_line() {
+            note(line, ledger);
+        }
+    }
+    // A last line without an end is left for the next time, when the rest of it may have come, unless nothing can come.
+    let pending = lines.pending();
+    match lines.finish() {
+        Some(line) if is_whole(line.bytes) => note(line, ledger),
+        _ => seen -= pending,
+    }
+    progress.unfinished = progress.read_to + seen < log.size;
+    progress.read_to += seen;
+    progress.tail = tail(&mut file, progress.read_to)?.unwrap_or_default();
+    Ok(())
+}
+
+/// Whether a line is one JSON object and not the beginning of one.
+fn is_whole(line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).ok().filter(|text| text.trim_end().ends_with('}'));
+    text.is_some_and(|text| json::parse::<serde::de::IgnoredAny>(text).is_some())
+}
+
+/// The digest of the bytes before a position; `None` when the file is shorter.
+fn tail(file: &mut File, end: u64) -> io::Result<Option<Tail>> {
+    let start = end.saturating_sub(TAIL);
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.take(end - start).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 == end - start).then(|| Tail(crc32c::crc32c(&bytes))))
+}

@@ -1,0 +1,129 @@
+//! The index on disk: one SQLite table, a row for each file.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+use sabir_core::history::{self, Ledger};
+use serde::{Deserialize, Serialize};
+
+use super::Log;
+use crate::history::Progress;
+
+/// Another number is another table.
+const VERSION: u32 = 1;
+
+/// What is kept of a file.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) identity: (u64, u64),
+    pub(super) size: u64,
+    pub(super) modified: i64,
+    pub(super) ledger: Ledger,
+    pub(super) progress: Progress,
+}
+
+/// The part of a row that only this program reads.
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    identity: (u64, u64),
+    size: u64,
+    modified: i64,
+    progress: Progress,
+    ledger: T,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    connection: Connection,
+}
+
+impl Table {
+    /// Opens the index, or begins a new one where there is none that can be used. `None` when that can't be done: the
+    /// logs are read without an index.
+    pub(super) fn open(path: &Path) -> Option<Self> {
+        Self::try_open(path)
+            .or_else(|_| {
+                // Whatever is there is not an index of this version.
+                for ending in ["", "-wal", "-shm"] {
+                    let mut name = path.as_os_str().to_owned();
+                    name.push(ending);
+                    let _ = fs::remove_file(name);
+                }
+                Self::try_open(path)
+            })
+            .ok()
+    }
+
+    fn try_open(path: &Path) -> rusqlite::Result<Self> {
+        if let Some(folder) = path.parent() {
+            let _ = fs::create_dir_all(folder);
+        }
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(Duration::from_secs(2))?;
+        // Losing the index in a crash costs a reading, so nothing waits for the disk.
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "off")?;
+        let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let current = VERSION * 1000 + history::REVISION;
+        if version != current {
+            connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE;
+                 DROP TABLE IF EXISTS log;
+                 CREATE TABLE log (path TEXT PRIMARY KEY, digest INTEGER NOT NULL, kept BLOB NOT NULL);
+                 PRAGMA user_version = {current};
+                 COMMIT;"
+            ))?;
+        }
+        Ok(Self { connection })
+    }
+
+    /// Every row that is sound.
+    pub(super) fn rows(&mut self) -> HashMap<PathBuf, Row> {
+        self.try_rows().unwrap_or_default()
+    }
+
+    fn try_rows(&self) -> rusqlite::Result<HashMap<PathBuf, Row>> {
+        let mut statement = self.connection.prepare("SELECT path, digest, kept FROM log")?;
+        let mut rows = statement.query([])?;
+        let mut known = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let path = PathBuf::from(row.get_ref(0)?.as_str()?);
+            let kept = row.get_ref(2)?.as_blob()?;
+            if i64::from(crc32c::crc32c(kept)) != row.get::<_, i64>(1)? {
+                continue;
+            }
+            if let Ok(Kept { identity, size, modified, progress, ledger }) = postcard::from_bytes::<Kept<Ledger>>(kept) {
+                known.insert(path, Row { identity, size, modified, ledger, progress });
+            }
+        }
+        Ok(known)
+    }
+
+    /// Writes what changed and forgets what is gone.
+    pub(super) fn save<'l>(&mut self, changed: impl Iterator<Item = &'l Log>, gone: &[PathBuf]) -> rusqlite::Result<()> {
+        let mut changed = changed.peekable();
+        if changed.peek().is_none() && gone.is_empty() {
+            return Ok(());
+        }
+        let transaction = self.connection.transaction()?;
+        {
+            let mut insert = transaction.prepare("INSERT OR REPLACE INTO log (path, digest, kept) VALUES (?1, ?2, ?3)")?;
+            for Log { file, ledger, progress } in changed {
+                // A path that is no text has no row and is read each time.
+                let Some(path) = file.path.to_str() else { continue };
+                let kept =
+                    Kept { identity: file.identity, size: file.size, modified: file.modified, progress: *progress, ledger };
+                let Ok(kept) = postcard::to_stdvec(&kept) else { continue };
+                insert.execute(params![path, i64::from(crc32c::crc32c(&kept)), kept])?;
+            }
+            let mut forget = transaction.prepare("DELETE FROM log WHERE path = ?1")?;
+            for path in gone {
+                forget.execute(params![path.to_str()])?;
+            }
+        }
+        transaction.commit()
+    }
+}

@@ -8,4 +8,6 @@
 pub mod account;
 pub mod history;
 pub mod index;
+pub mod layout;
+pub mod search;
 pub mod usage;

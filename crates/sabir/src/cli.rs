@@ -1,5 +1,7 @@
 //! What users type.
 
+pub(crate) mod past;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +36,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Batch(BatchArguments),
+    Ls(past::LsArguments),
+    Show(past::ShowArguments),
+    Search(past::SearchArguments),
+    Usage(past::UsageArguments),
     Parse(ParseArguments),
     Doctor(DoctorArguments),
     Drift(DriftArguments),

@@ -7,8 +7,10 @@ mod failure;
 mod hint;
 mod input;
 mod output;
+mod past;
 mod print;
 mod start;
+mod when;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,10 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Batch(arguments) => commands::batch::run(&arguments),
+        Command::Ls(arguments) => commands::ls::run(&arguments),
+        Command::Show(arguments) => commands::show::run(&arguments),
+        Command::Search(arguments) => commands::search::run(&arguments),
+        Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Drift(arguments) => commands::drift::run(&arguments),
         Command::Parse(arguments) => commands::parse::run(&arguments),

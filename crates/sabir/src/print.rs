@@ -3,6 +3,7 @@
 pub(crate) mod human;
 pub(crate) mod json;
 pub(crate) mod live;
+pub(crate) mod progress;
 pub(crate) mod table;
 
 use std::io::Write as _;

@@ -298,7 +298,7 @@ fn cost(result: &SessionResult) -> String {
 }
 
 /// Digits in groups of three.
-fn grouped(count: u64) -> String {
+pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -319,7 +319,7 @@ fn duration(millis: u64) -> String {
 }
 
 /// One line of it, with nothing that moves the cursor or changes the colours: an agent may print what it likes.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     text.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).filter(|c| !steers_terminal(*c)).collect()
 }
 

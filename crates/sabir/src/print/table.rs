@@ -18,6 +18,38 @@ pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Prints rows of figures. Where the terminal is too narrow, columns are left out in the given order until it fits; the
+/// first column is never left out.
+pub(crate) fn print_fitted(head: &[&str], rows: &[Vec<String>], droppable: &[usize]) -> Result<(), Failure> {
+    let mut kept: Vec<usize> = (0..head.len()).collect();
+    let mut dropped = droppable.iter();
+    let needed = |kept: &[usize]| -> usize {
+        let widest = |column: usize| rows.iter().map(|row| row[column].width()).chain([head[column].width()]).max().unwrap_or(0);
+        kept.iter().map(|column| widest(*column) + 2).sum::<usize>().saturating_sub(2)
+    };
+    while needed(&kept) > width()
+        && let Some(column) = dropped.next()
+    {
+        kept.retain(|kept| kept != column);
+    }
+    let widths: Vec<usize> = kept
+        .iter()
+        .map(|column| rows.iter().map(|row| row[*column].width()).chain([head[*column].width()]).max().unwrap_or(0))
+        .collect();
+    // Figures are read from the right.
+    let aligned = |cell: &str, place: usize| match kept[place] {
+        0 => cell.to_owned(),
+        column if head[column].is_empty() => cell.to_owned(),
+        _ => format!("{}{cell}", " ".repeat(widths[place] - cell.width())),
+    };
+    let pick = |cells: &dyn Fn(usize) -> String| -> Vec<String> {
+        kept.iter().enumerate().map(|(place, column)| aligned(&cells(*column), place)).collect()
+    };
+    let head = pick(&|column| head[column].to_owned());
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| pick(&|column| row[column].clone())).collect();
+    print(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
 /// Rows of cells under a head; the last column takes what is left of the width.
 pub(crate) fn lines(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {
     let columns = head.len();

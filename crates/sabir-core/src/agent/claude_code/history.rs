@@ -69,7 +69,8 @@ fn detect(line: &str) -> Match {
         #[serde(default)]
         leaf_uuid: Option<serde::de::IgnoredAny>,
     }
-    let Some(marks) = json::parse::<Marks>(line) else { return Match::No };
+    // A list would be read as the fields in their order.
+    let Some(marks) = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks>) else { return Match::No };
     let linked = marks.is_sidechain.is_some() && marks.user_type.is_some();
     Match::yes_if(marks.session_id.is_some() && (linked || marks.operation.is_some() || marks.leaf_uuid.is_some()))
 }

@@ -1,0 +1,169 @@
+//! Finding words in logs.
+//!
+//! A log is first looked through as it lies on the disk, which is as fast as reading it; only where all words are is it
+//! worth decoding. No index of words is kept: it would be as large as half the logs and always a little out of date.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::path::Path;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// Words to look for, upper and lower case alike.
+#[derive(Debug)]
+pub struct Words {
+    words: Vec<String>,
+    /// The longest part of each word that is written in a log as it is, whatever is escaped around it.
+    raw: AhoCorasick,
+    longest: usize,
+    /// Any of the words, in a text.
+    any: AhoCorasick,
+}
+
+/// How much of a file is looked through at once.
+const CHUNK: usize = 1 << 18;
+/// How many characters of a text are shown before the first word, and after it.
+const BEFORE: usize = 60;
+const AFTER: usize = 140;
+
+impl Words {
+    /// `None` when there is no word, or too much of it.
+    pub fn new<T: AsRef<str>>(words: &[T]) -> Option<Self> {
+        let split = words.iter().flat_map(|word| word.as_ref().split_whitespace());
+        let words: Vec<String> = split.map(str::to_lowercase).collect();
+        if words.is_empty() {
+            return None;
+        }
+        let raw: Vec<&str> = words.iter().map(|word| longest_plain(word)).collect();
+        let longest = raw.iter().map(|word| word.len()).max().unwrap_or(0);
+        let build =
+            |words: &[&str]| AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::Standard).build(words);
+        let any: Vec<&str> = words.iter().map(String::as_str).collect();
+        let any = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest).build(&any).ok()?;
+        Some(Self { raw: build(&raw).ok()?, longest, any, words })
+    }
+
+    /// No word was seen yet, but for those that can't be looked for in a raw log.
+    pub fn none_seen(&self) -> Vec<bool> {
+        self.words.iter().map(|word| longest_plain(word).is_empty()).collect()
+    }
+
+    /// Whether all were.
+    pub fn all_seen(&self, seen: &[bool]) -> bool {
+        seen.iter().all(|seen| *seen)
+    }
+
+    /// Looks through a file until all words have been seen.
+    pub fn look(&self, path: &Path, seen: &mut [bool]) -> io::Result<()> {
+        if self.all_seen(seen) {
+            return Ok(());
+        }
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; CHUNK + self.longest];
+        // The end of one chunk is the beginning of the next, so that no word is cut.
+        let mut kept = 0;
+        loop {
+            let count = match file.read(&mut buffer[kept..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                count => count?,
+            };
+            if count == 0 {
+                return Ok(());
+            }
+            let end = kept + count;
+            for found in self.raw.find_overlapping_iter(&buffer[..end]) {
+                seen[found.pattern().as_usize()] = true;
+                if self.all_seen(seen) {
+                    return Ok(());
+                }
+            }
+            kept = self.longest.saturating_sub(1).min(end);
+            buffer.copy_within(end - kept..end, 0);
+        }
+    }
+
+    /// The text around the first word, where all words are in the text.
+    pub fn snippet(&self, text: &str) -> Option<String> {
+        let first = self.any.find(text)?;
+        let folded;
+        let haystack = if text.is_ascii() {
+            text
+        } else {
+            folded = text.to_lowercase();
+            &folded
+        };
+        let has = |word: &String| contains(haystack, word);
+        if !self.words.iter().all(has) {
+            return None;
+        }
+        let start = text[..first.start()].char_indices().rev().nth(BEFORE).map_or(0, |(at, _)| at);
+        let end = text[first.end()..].char_indices().nth(AFTER).map_or(text.len(), |(at, _)| first.end() + at);
+        let mut snippet = String::new();
+        if start > 0 {
+            snippet.push('…');
+        }
+        snippet.push_str(text[start..end].trim());
+        if end < text.len() {
+            snippet.push('…');
+        }
+        Some(snippet.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// Where the first of the words is in a text.
+    pub fn first_in(&self, text: &str) -> Option<Range<usize>> {
+        self.any.find(text).map(|found| found.range())
+    }
+}
+
+/// Whether a text has a word in any case.
+fn contains(text: &str, word: &str) -> bool {
+    let (text, word) = (text.as_bytes(), word.as_bytes());
+    text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
+}
+
+/// The longest part of a word that JSON never escapes and that has no other case than the ASCII one.
+fn longest_plain(word: &str) -> &str {
+    let plain = |character: char| character.is_ascii_graphic() && !matches!(character, '"' | '\\' | '/' | '<' | '>' | '&' | '\'');
+    word.split(|character| !plain(character)).max_by_key(|part| part.len()).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Words, longest_plain};
+
+    #[test]
+    fn words_are_found_over_the_border_of_chunks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let words = Words::new(&["Needle", "hay"]).expect("words");
+        for at in [0, 5, super::CHUNK - 3, super::CHUNK, super::CHUNK + 1, 2 * super::CHUNK - 1] {
+            let mut text = vec![b'.'; 3 * super::CHUNK];
+            text[at..at + 6].copy_from_slice(b"nEEDLE");
+            std::fs::write(&path, &text).expect("written");
+            let mut seen = words.none_seen();
+            words.look(&path, &mut seen).expect("read");
+            assert_eq!(seen, [true, false], "at {at}");
+        }
+    }
+
+    #[test]
+    fn all_words_must_be_in_one_text() {
+        let words = Words::new(&["parser error"]).expect("words");
+        assert_eq!(words.snippet("An ERROR in\nthe Parser"), Some("An ERROR in the Parser".to_owned()));
+        assert_eq!(words.snippet("an error"), None);
+        assert_eq!(words.snippet("nothing"), None);
+        let long = format!("{} the parser error {}", "x".repeat(500), "é".repeat(500));
+        let snippet = words.snippet(&long).expect("found");
+        assert!(snippet.starts_with('…') && snippet.ends_with('…') && snippet.contains("parser error"), "{snippet}");
+    }
+
+    #[test]
+    fn what_json_escapes_is_not_looked_for_in_raw_logs() {
+        assert_eq!(longest_plain("src/main.rs"), "main.rs");
+        assert_eq!(longest_plain("\"a\""), "a");
+        assert_eq!(longest_plain("naïve"), "na");
+        assert_eq!(longest_plain("日本"), "");
+        assert!(Words::new(&[" "]).is_none());
+    }
+}

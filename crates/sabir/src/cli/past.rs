@@ -1,0 +1,128 @@
+//! What users type to look back.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Which sessions are meant.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Which {
+    /// Only sessions of this agent.
+    #[arg(long, short, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+
+    /// Only sessions whose working folder is this one, lies in it, or has this word in its path.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) project: Option<String>,
+
+    /// Only what happened since: a day (2026-11-02), a month, a moment, or a time ago (7d, 12h, 2w).
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+
+    /// Only what happened before.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+
+    /// Only what this model did; a part of its name is enough.
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Read all logs anew instead of what the index knows.
+    #[arg(long)]
+    pub(crate) no_index: bool,
+}
+
+/// Say what was spent.
+///
+/// Adds up the tokens and the cost of everything that the agents on this machine logged, each response once: copies in
+/// forked, resumed and spawned sessions do not count again. Costs are what the agent reports, else list prices.
+#[derive(Args)]
+pub(crate) struct UsageArguments {
+    /// What rows are made by.
+    #[arg(long, short, value_name = "BY", default_value = "day", value_parser = ["day", "week", "month", "session", "model", "agent", "project"])]
+    pub(crate) by: String,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Also say each row by model.
+    #[arg(long)]
+    pub(crate) breakdown: bool,
+
+    /// Where days begin, e.g. Europe/Berlin or UTC [default: the time zone of this machine].
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) timezone: Option<String>,
+
+    /// A price list to use before the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List sessions, the latest first.
+#[derive(Args)]
+pub(crate) struct LsArguments {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Only sessions that ended so, e.g. completed or failed.
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<String>,
+
+    /// How many [default: 20 on a terminal, else all].
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// With `--json`: read the sessions whole and give the result of each.
+    #[arg(long, requires = "json")]
+    pub(crate) results: bool,
+}
+
+/// Show a session as people read it.
+#[derive(Args)]
+pub(crate) struct ShowArguments {
+    /// The session's id, or the beginning of it.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Print its events as JSON: the same as `--to events`.
+    #[arg(long, conflicts_with_all = ["to", "raw"])]
+    pub(crate) json: bool,
+
+    /// Print the log as the agent wrote it.
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) raw: bool,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
+    pub(crate) to: String,
+}
+
+/// Find words in everything that was said and done.
+///
+/// Finds the places where all words are in one text: a prompt, an answer, a tool's arguments or output. Upper and lower
+/// case are the same.
+#[derive(Args)]
+pub(crate) struct SearchArguments {
+    /// The words.
+    #[arg(value_name = "WORD", required = true)]
+    pub(crate) words: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// How many places [default: 50].
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, hide_default_value = true)]
+    pub(crate) limit: usize,
+
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,132 @@
+//! `sabir ls`: the sessions, the latest first.
+
+use std::io::IsTerminal as _;
+
+use sabir_core::fold::SessionResult;
+use sabir_core::time::Timestamp;
+use sabir_store::account::Session;
+use serde::Serialize;
+
+use crate::cli::past::LsArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::past::{self, Filter, Past};
+use crate::print::human::{grouped, visible};
+use crate::print::json::Out;
+use crate::print::{self, table};
+use crate::when;
+
+/// How many sessions a person sees.
+const SHOWN: usize = 20;
+/// How much of an id is shown: enough to tell sessions apart.
+const ID: usize = 8;
+
+pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
+    let zone = when::zone(None)?;
+    let which = Filter::new(&arguments.which, &zone)?;
+    let past = past::load(which.agent, !arguments.which.no_index);
+    let status = arguments.status.as_deref().map(str::to_lowercase);
+    let mut sessions: Vec<&Session> = past
+        .sessions
+        .iter()
+        .filter(|session| which.session(session) && which.time(session) && which.models(session))
+        .filter(|session| status.as_deref().is_none_or(|status| session.outcome.as_str().eq_ignore_ascii_case(status)))
+        .collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
+    let all = sessions.len();
+    let shown = arguments.limit.unwrap_or(if arguments.json || !std::io::stdout().is_terminal() { all } else { SHOWN });
+    sessions.truncate(shown);
+    if arguments.json {
+        return list(&past, &sessions, arguments.results);
+    }
+    if sessions.is_empty() {
+        print::note("no session is like that");
+        return Ok(Exit::Completed);
+    }
+    let rows: Vec<Vec<String>> = sessions
+        .iter()
+        .map(|session| {
+            vec![
+                session.id.chars().take(ID).collect(),
+                session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
+                session.agent.id.0.to_owned(),
+                session.outcome.as_str().to_owned(),
+                grouped(session.spent.total()),
+                session.calls.to_string(),
+                folder(session.cwd.as_deref()),
+                visible(session.title.as_deref().unwrap_or("—")),
+            ]
+        })
+        .collect();
+    table::print(&["ID", "LAST", "AGENT", "STATUS", "TOKENS", "TOOLS", "PROJECT", "PROMPT"], &rows)?;
+    if all > shown {
+        print::note(&format!("{shown} of {all} sessions; -n {all} shows all"));
+    }
+    Ok(Exit::Completed)
+}
+
+/// The last name of a path: the rest is mostly the same.
+fn folder(path: Option<&str>) -> String {
+    path.map_or_else(|| "—".to_owned(), |path| path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'s> {
+    id: &'s str,
+    agent: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_version: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<&'s str>,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    outcome: &'static str,
+    models: &'s [String],
+    total_tokens: u64,
+    tool_calls: u64,
+    files: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<SessionResult>,
+}
+
+fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failure> {
+    let mut out = Out::default();
+    let line = |session: &&Session| {
+        let result = results.then(|| {
+            let mut fold = SessionResult::fold();
+            past.decode(session, &mut |event| fold.event(event)).map(|()| fold.finish())
+        });
+        // A log that is gone or unreadable by now is listed without a result.
+        let listed = listed(past, session, result.and_then(Result::ok));
+        serde_json::to_vec(&listed)
+    };
+    past::in_parallel(sessions, line, |line| {
+        out.buffer().extend(line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?);
+        out.buffer().push(b'\n');
+        out.write_if_full()
+    })?;
+    out.write()?;
+    Ok(Exit::Completed)
+}
+
+fn listed<'s>(past: &Past, session: &'s Session, result: Option<SessionResult>) -> Listed<'s> {
+    let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
+    Listed {
+        id: &session.id,
+        agent: session.agent.id.0,
+        agent_version: session.version.as_deref(),
+        cwd: session.cwd.as_deref(),
+        prompt: session.title.as_deref(),
+        first: session.first.and_then(Timestamp::from_millis),
+        last: session.last.and_then(Timestamp::from_millis),
+        outcome: session.outcome.as_str(),
+        models: &session.models,
+        total_tokens: session.spent.total(),
+        tool_calls: session.calls,
+        files: files.collect(),
+        result,
+    }
+}

@@ -1,0 +1,127 @@
+//! `sabir search`: words in everything that was said and done.
+
+use std::io::Write as _;
+
+use sabir_core::event::{Event, EventKind};
+use sabir_core::time::Timestamp;
+use sabir_store::account::Session;
+use sabir_store::search::Words;
+use serde::Serialize;
+
+use crate::cli::past::SearchArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::past::{self, Filter, Past};
+use crate::print::human::visible;
+use crate::print::json::Out;
+use crate::print::{self, color, width};
+use crate::when;
+
+/// A place where the words are.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    session: String,
+    agent: &'static str,
+    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+    kind: &'static str,
+    snippet: String,
+}
+
+pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
+    let zone = when::zone(None)?;
+    let which = Filter::new(&arguments.which, &zone)?;
+    let Some(words) = Words::new(&arguments.words) else {
+        return Err(Failure::usage("there is no word to look for"));
+    };
+    let past = past::load(which.agent, !arguments.which.no_index);
+    let mut sessions: Vec<&Session> =
+        past.sessions.iter().filter(|session| which.session(session) && which.time(session) && which.models(session)).collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
+    let mut out = Out::default();
+    let mut left = arguments.limit;
+    let mut found = 0_usize;
+    past::in_parallel(
+        &sessions,
+        |session| places(&past, session, &words),
+        |places| {
+            found += places.len();
+            for place in places.into_iter().take(left) {
+                left -= 1;
+                if arguments.json {
+                    serde_json::to_writer(&mut *out.buffer(), &place)
+                        .map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
+                    out.buffer().push(b'\n');
+                } else {
+                    print_place(&place, &words, &zone, out.buffer());
+                }
+            }
+            out.write_if_full()
+        },
+    )?;
+    out.write()?;
+    if found == 0 && !arguments.json {
+        print::note("nothing has these words together in one text");
+    } else if found > arguments.limit {
+        print::note(&format!("{} of {found} places; -n {found} shows all", arguments.limit));
+    }
+    Ok(if found == 0 { Exit::Failed } else { Exit::Completed })
+}
+
+/// The places in a session, in order. Whole sessions are decoded only where the raw log has all the words.
+fn places(past: &Past, session: &Session, words: &Words) -> Vec<Place> {
+    let mut seen = words.none_seen();
+    for log in session.logs.iter().map(|place| &past.logs[*place]) {
+        // A log that can't be read has no places.
+        let _ = words.look(&log.file.path, &mut seen);
+    }
+    let mut places = Vec::new();
+    if !words.all_seen(&seen) {
+        return places;
+    }
+    let _ = past.decode(session, &mut |event: &Event<'_>| {
+        let text: Option<&str> = match &event.kind {
+            EventKind::Prompt { text } => Some(text),
+            EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } => Some(delta),
+            EventKind::ToolStart { input, .. } => input.as_deref(),
+            EventKind::ToolEnd { output, .. } => output.as_deref(),
+            EventKind::Error { message, .. } | EventKind::Activity { message } => Some(message),
+            _ => None,
+        };
+        if let Some(snippet) = text.and_then(|text| words.snippet(text)) {
+            places.push(Place {
+                session: session.id.clone(),
+                agent: session.agent.id.0,
+                seq: event.seq,
+                at: event.at,
+                kind: event.kind.tag(),
+                snippet,
+            });
+        }
+    });
+    places
+}
+
+fn print_place(place: &Place, words: &Words, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
+    let bold = anstyle::Style::new().bold();
+    let dim = anstyle::Style::new().dimmed();
+    let at = place.at.map_or_else(String::new, |at| when::shown(at.as_millis(), zone));
+    let id: String = place.session.chars().take(8).collect();
+    let head = format!("{id}  {at}  {}  {} {}", place.agent, place.kind, place.seq);
+    let text = print::table::fit(&visible(&place.snippet), width().saturating_sub(2));
+    if color() {
+        let mut marked = String::new();
+        let mut rest = text.as_str();
+        while let Some(range) = words.first_in(rest) {
+            marked.push_str(&rest[..range.start]);
+            marked.push_str(&format!("{bold}{}{bold:#}", &rest[range.clone()]));
+            rest = &rest[range.end..];
+        }
+        marked.push_str(rest);
+        let _ = writeln!(out, "{dim}{head}{dim:#}\n  {marked}");
+    } else {
+        let _ = writeln!(out, "{head}\n  {text}");
+    }
+}

@@ -1,0 +1,176 @@
+//! `sabir usage`: what was spent.
+
+use std::collections::BTreeMap;
+
+use sabir_core::history::Spent;
+use sabir_core::price::Table;
+use sabir_store::account;
+use sabir_store::usage::{self, Answer, By, Question, Row, Sum};
+use serde::Serialize;
+
+use crate::cli::past::UsageArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output;
+use crate::past;
+use crate::print::human::grouped;
+use crate::print::json::{Out, object};
+use crate::print::{self, table};
+use crate::when;
+
+pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
+    let zone = when::zone(arguments.timezone.as_deref())?;
+    let which = past::Filter::new(&arguments.which, &zone)?;
+    let by = By::ALL.into_iter().find(|by| by.name() == arguments.by).unwrap_or(By::Day);
+    let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
+    let past = past::load(which.agent, !arguments.which.no_index);
+    let mut counted = account::responses(&past.logs, &past.sessions);
+    if which.narrows() {
+        counted.retain(|counted| which.session(&past.sessions[counted.session]) && which.model(counted.model));
+    }
+    let question = Question { by, since: which.since, until: which.until, zone };
+    let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
+    let answer = usage::usage(&counted, &past.sessions, &question, prices);
+    if arguments.json {
+        let mut out = Out::default();
+        object(&report(&answer, by, arguments.breakdown), out.buffer())?;
+        out.write()?;
+    } else if answer.rows.is_empty() {
+        print::note("no agent has logged anything here yet");
+        print::hint("`sabir doctor` says which agents are installed; --since and --agent may leave everything out");
+    } else {
+        show(&answer, by, arguments.breakdown)?;
+    }
+    if !answer.total.sum.unpriced.is_empty() && !arguments.json {
+        let models: Vec<&str> = answer.total.sum.unpriced.keys().map(String::as_str).collect();
+        let tokens = grouped(answer.total.sum.unpriced_tokens);
+        print::warning(&format!("{tokens} tokens have no price and are not in the cost: {}", models.join(", ")));
+        print::hint("a list with their prices can be given with --prices; see docs/prices.md");
+    }
+    Ok(Exit::Completed)
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    by: &'static str,
+    rows: Vec<Figures>,
+    total: Figures,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Figures {
+    /// Absent in the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    sessions: usize,
+    responses: u64,
+    tool_calls: u64,
+    tokens: Tokens,
+    cost_usd: Option<f64>,
+    cost_source: &'static str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unpriced: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    models: Option<Vec<Figures>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    uncached_input: u64,
+    cache_read: u64,
+    cache_write: u64,
+    output: u64,
+    reasoning: u64,
+    total: u64,
+}
+
+fn report(answer: &Answer, by: By, breakdown: bool) -> Report {
+    let rows = answer.rows.iter().map(|(key, row)| row_figures(Some(key.as_str()), row, breakdown)).collect();
+    Report { schema: "sabir.usage/1", by: by.name(), rows, total: row_figures(None, &answer.total, breakdown) }
+}
+
+fn row_figures(key: Option<&str>, row: &Row, breakdown: bool) -> Figures {
+    let models = breakdown.then(|| row.models.iter().map(|(model, sum)| figures(Some(model.as_str()), sum)).collect());
+    Figures { models, ..figures(key, &row.sum) }
+}
+
+fn figures(key: Option<&str>, sum: &Sum) -> Figures {
+    let Spent { input, cache_read, cache_write, output, reasoning, .. } = sum.spent;
+    let (cost_usd, cost_source) = sum.cost();
+    Figures {
+        key: key.map(str::to_owned),
+        sessions: sum.sessions.len(),
+        responses: sum.responses,
+        tool_calls: sum.calls,
+        tokens: Tokens { uncached_input: input, cache_read, cache_write, output, reasoning, total: sum.spent.total() },
+        cost_usd,
+        cost_source,
+        unpriced: sum.unpriced.clone(),
+        models: None,
+    }
+}
+
+/// How many columns the bars take.
+const BAR: usize = 16;
+
+fn show(answer: &Answer, by: By, breakdown: bool) -> Result<(), Failure> {
+    let head = by.name().to_uppercase();
+    let head = [&*head, "SESSIONS", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "TOTAL", "COST", ""];
+    let most = answer.rows.values().map(|row| weight(&row.sum)).fold(0.0, f64::max);
+    let mut rows: Vec<(&String, &Row)> = answer.rows.iter().collect();
+    if !matches!(by, By::Day | By::Week | By::Month) {
+        rows.sort_by(|a, b| weight(&b.1.sum).total_cmp(&weight(&a.1.sum)));
+    }
+    let mut lines = Vec::new();
+    for (key, row) in rows {
+        lines.push(cells(key, &row.sum, &bar(weight(&row.sum), most)));
+        if breakdown && (row.models.len() > 1 || by != By::Model) {
+            lines.extend(row.models.iter().map(|(model, sum)| cells(&format!("  {model}"), sum, "")));
+        }
+    }
+    lines.push(cells("all", &answer.total.sum, ""));
+    table::print_fitted(&head, &lines, &[8, 4, 3, 2, 1, 5])
+}
+
+/// Rows are weighed by cost, or by tokens where nothing has a price.
+fn weight(sum: &Sum) -> f64 {
+    if sum.cost > 0.0 { sum.cost } else { sum.spent.total() as f64 * 1e-12 }
+}
+
+fn cells(key: &str, sum: &Sum, bar: &str) -> Vec<String> {
+    let Spent { input, cache_read, cache_write, output, .. } = sum.spent;
+    let cost = sum.cost().0.map_or_else(|| "—".to_owned(), |cost| format!("${cost:.2}"));
+    let mut cells = vec![key.to_owned(), sum.sessions.len().to_string()];
+    cells.extend([input, cache_read, cache_write, output, sum.spent.total()].map(grouped));
+    cells.extend([cost, bar.to_owned()]);
+    cells
+}
+
+/// A bar as long as the share, to an eighth of a column.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn bar(part: f64, most: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if most <= 0.0 {
+        return String::new();
+    }
+    // A share is between nothing and all, so the cast is exact enough.
+    let eighths = (part / most * (BAR * 8) as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bar;
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(bar(1.0, 1.0), "█".repeat(16));
+        assert_eq!(bar(0.5, 1.0), "█".repeat(8));
+        assert_eq!(bar(0.0, 1.0), "");
+        assert_eq!(bar(1.0, 0.0), "");
+        assert_eq!(bar(1.0, 128.0), "▏");
+    }
+}

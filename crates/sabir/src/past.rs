@@ -1,0 +1,256 @@
+//! What ran before: the sessions that agents logged, as one list.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use jiff::tz::TimeZone;
+use sabir_core::agent::{self, Agent};
+use sabir_core::decode::{Decoder, Start};
+use sabir_core::dialect::End;
+use sabir_core::event::{Event, RunId};
+use sabir_core::line::{Line, LineBuffer, Source};
+use sabir_store::account::{self, Session};
+use sabir_store::history::{self, Places};
+use sabir_store::index::{self, Log};
+
+use crate::cli::past::Which;
+use crate::commands::agents;
+use crate::failure::Failure;
+use crate::print::progress::Progress;
+use crate::print::{hint, warning};
+use crate::when;
+
+/// All sessions in short.
+pub(crate) struct Past {
+    pub(crate) logs: Vec<Log>,
+    /// In the order of the files.
+    pub(crate) sessions: Vec<Session>,
+}
+
+/// Reads all logs in short, those of one agent where it is named. What can't be read is said and left out.
+pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
+    let found = history::find(&places(), |candidate| agent.is_none_or(|agent| agent.id == candidate.id));
+    let index = if index { index_path() } else { None };
+    let mut progress = Progress::new("reading logs");
+    let read = index::read(found.files, index.as_deref(), &mut |done, all| progress.show(done, all));
+    progress.end();
+    let failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
+    tell_failures(&failures);
+    let sessions = account::sessions(&read.logs);
+    Past { logs: read.logs, sessions }
+}
+
+/// How many unreadable files are named one by one.
+const NAMED: usize = 3;
+
+fn tell_failures(failures: &[(PathBuf, io::Error)]) {
+    for (path, error) in failures.iter().take(NAMED) {
+        warning(&format!("can't read {}: {error}", path.display()));
+    }
+    if failures.len() > NAMED {
+        warning(&format!("… and {} more files or folders can't be read", failures.len() - NAMED));
+    }
+    if failures.iter().any(|(_, error)| error.kind() == io::ErrorKind::PermissionDenied) {
+        hint("what can't be read is left out of the figures; check the permissions");
+    }
+}
+
+/// The home folder and the variables that move agents' folders.
+fn places() -> Places {
+    let roots = agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).flat_map(|history| history.roots);
+    let names = roots.filter_map(|root| root.variable);
+    let variables = names.filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?))).collect();
+    Places { home: std::env::home_dir(), variables }
+}
+
+fn index_path() -> Option<PathBuf> {
+    sabir_store::layout::Home::find().map(|home| home.index())
+}
+
+impl Past {
+    /// The session whose id starts so.
+    pub(crate) fn session(&self, prefix: &str) -> Result<&Session, Failure> {
+        let mut matching: Vec<&Session> = self.sessions.iter().filter(|session| session.id.starts_with(prefix)).collect();
+        if let Some(exact) = matching.iter().find(|session| session.id == prefix) {
+            return Ok(exact);
+        }
+        matching.sort_by_key(|session| std::cmp::Reverse(session.last));
+        match *matching {
+            [session] => Ok(session),
+            [] => Err(Failure::usage(format!("there is no session whose id starts with {prefix}"))
+                .hint("`sabir ls` lists the sessions")),
+            [first, second, ..] => Err(Failure::usage(format!("{} sessions start with {prefix}", matching.len())).hint(format!(
+                "give more of the id, e.g. {} or {}",
+                unique(&first.id, &second.id),
+                unique(&second.id, &first.id)
+            ))),
+        }
+    }
+
+    /// Decodes a session whole and hands out its events.
+    pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+        let Some(start) = Start::kept(session.agent) else { return Ok(()) };
+        let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
+        let mut spare = Vec::new();
+        let mut number = 0;
+        for log in session.logs.iter().map(|place| &self.logs[*place]) {
+            lines_of(log, &mut |line| {
+                number += 1;
+                let mut events = Event::recycle(std::mem::take(&mut spare));
+                decoder.line(&Line { number, ..line }, &mut events);
+                events.iter().for_each(&mut *take);
+                spare = Event::recycle(events);
+            })?;
+        }
+        let mut last = Vec::new();
+        decoder.end(&End::default(), &mut last);
+        last.iter().for_each(take);
+        Ok(())
+    }
+
+    /// Hands out the raw bytes of a session, file by file.
+    pub(crate) fn raw(&self, session: &Session, take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        for log in session.logs.iter().map(|place| &self.logs[*place]) {
+            let failed = |error: &io::Error| Failure::io(format_args!("reading {} failed", log.file.path.display()), error);
+            let mut file = File::open(&log.file.path).map_err(|error| failed(&error))?;
+            let mut chunk = vec![0; LineBuffer::CHUNK];
+            loop {
+                match file.read(&mut chunk) {
+                    Ok(0) => break,
+                    Ok(count) => take(&chunk[..count])?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(failed(&error)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a log: a file that is one JSON value is one line.
+fn lines_of(log: &Log, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
+    let mut file = File::open(&log.file.path)?;
+    if log.file.path.extension().is_some_and(|extension| extension == "json") {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        take(Line::of(1, String::from_utf8_lossy(&text)));
+        return Ok(());
+    }
+    let mut lines = LineBuffer::default();
+    loop {
+        let count = match file.read(lines.space()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        lines.filled(count);
+        while let Some(raw) = lines.next_line() {
+            take(raw.to_line(None, Source::Stdout));
+        }
+        if count == 0 {
+            break;
+        }
+    }
+    if let Some(raw) = lines.finish() {
+        take(raw.to_line(None, Source::Stdout));
+    }
+    Ok(())
+}
+
+/// The shortest beginning of an id that another one does not have.
+fn unique(id: &str, other: &str) -> String {
+    let shared = id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    id.chars().take(shared + 1).collect()
+}
+
+/// Which sessions are meant.
+pub(crate) struct Filter {
+    pub(crate) agent: Option<&'static Agent>,
+    pub(crate) since: Option<i64>,
+    pub(crate) until: Option<i64>,
+    project: Option<String>,
+    model: Option<String>,
+}
+
+impl Filter {
+    pub(crate) fn new(which: &Which, zone: &TimeZone) -> Result<Self, Failure> {
+        let moment = |text: &Option<String>, is_end| text.as_deref().map(|text| when::parse(text, zone, is_end)).transpose();
+        // A folder is meant by its path; a mere name may be any part of one.
+        let project = which.project.as_deref().map(|project| match std::fs::canonicalize(project) {
+            Ok(path) if project.contains(['/', '\\', '.']) => path.display().to_string(),
+            _ => project.to_owned(),
+        });
+        Ok(Self {
+            agent: which.agent.as_deref().map(agents::find).transpose()?,
+            since: moment(&which.since, false)?,
+            until: moment(&which.until, true)?,
+            project,
+            model: which.model.as_deref().map(str::to_lowercase),
+        })
+    }
+
+    /// Whether responses must be looked at one by one.
+    pub(crate) fn narrows(&self) -> bool {
+        self.project.is_some() || self.model.is_some()
+    }
+
+    /// Whether a session is in the project.
+    pub(crate) fn session(&self, session: &Session) -> bool {
+        let inside = |project: &String| session.cwd.as_ref().is_some_and(|cwd| cwd.contains(project.as_str()));
+        self.project.as_ref().is_none_or(inside)
+    }
+
+    /// Whether anything of a session was in that time.
+    pub(crate) fn time(&self, session: &Session) -> bool {
+        let late_enough = self.since.is_none_or(|since| session.last.is_some_and(|last| last >= since));
+        late_enough && self.until.is_none_or(|until| session.first.is_some_and(|first| first < until))
+    }
+
+    /// Whether a model is meant.
+    pub(crate) fn model(&self, model: &str) -> bool {
+        self.model.as_ref().is_none_or(|wanted| model.to_lowercase().contains(wanted.as_str()))
+    }
+
+    /// Whether one of the session's models is meant.
+    pub(crate) fn models(&self, session: &Session) -> bool {
+        self.model.is_none() || session.models.iter().any(|model| self.model(model))
+    }
+}
+
+/// How many pieces of work are under way before their outcomes are taken: bounds the memory.
+const BATCH: usize = 32;
+
+/// Works on all cores and hands out the outcomes in the order of the items.
+pub(crate) fn in_parallel<I: Sync, T: Send>(
+    items: &[I],
+    work: impl Fn(&I) -> T + Sync,
+    mut take: impl FnMut(T) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    for batch in items.chunks(BATCH) {
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel();
+        let mut done: Vec<(usize, T)> = thread::scope(|scope| {
+            for _ in 0..workers.min(batch.len()) {
+                let (next, work, sender) = (&next, &work, sender.clone());
+                scope.spawn(move || {
+                    loop {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(item) = batch.get(place) else { return };
+                        if sender.send((place, work(item))).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            receiver.iter().collect()
+        });
+        done.sort_by_key(|(place, _)| *place);
+        done.into_iter().try_for_each(|(_, outcome)| take(outcome))?;
+    }
+    Ok(())
+}

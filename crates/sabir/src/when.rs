@@ -1,0 +1,97 @@
+//! Moments as people type them.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use crate::failure::Failure;
+
+/// Milliseconds since 1970 of what a user typed: a day, a month, a moment, or a time before now. As the end of a span a
+/// day or a month means all of it.
+pub(crate) fn parse(text: &str, zone: &TimeZone, is_end: bool) -> Result<i64, Failure> {
+    let now = Timestamp::now().to_zoned(zone.clone());
+    moment(text.trim(), &now, is_end).map(|moment| moment.as_millisecond()).ok_or_else(|| {
+        Failure::usage(format!("{text} is no moment"))
+            .hint("give a day like 2026-11-02, a month like 2026-11, `today`, `yesterday`, or a time ago like 7d, 12h or 2w")
+    })
+}
+
+fn moment(text: &str, now: &Zoned, is_end: bool) -> Option<Timestamp> {
+    let start = |date: Date, days: i64| -> Option<Timestamp> {
+        let date = if is_end { date.checked_add(jiff::Span::new().try_days(days).ok()?).ok()? } else { date };
+        Some(DateTime::from_parts(date, Time::midnight()).to_zoned(now.time_zone().clone()).ok()?.timestamp())
+    };
+    match text {
+        "now" => return Some(now.timestamp()),
+        "today" => return start(now.date(), 1),
+        "yesterday" => return start(now.date().yesterday().ok()?, 1),
+        _ => {}
+    }
+    if let Some(ago) = ago(text) {
+        return now.timestamp().checked_sub(jiff::SignedDuration::from_secs(ago)).ok();
+    }
+    if let Ok(date) = text.parse::<Date>() {
+        return start(date, 1);
+    }
+    if let Ok(date) = format!("{text}-01").parse::<Date>() {
+        return start(date, i64::from(date.days_in_month()));
+    }
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Some(moment);
+    }
+    let time: DateTime = text.parse().ok()?;
+    Some(time.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+}
+
+/// Seconds of `7d`, `12h`, `30m`, `2w`.
+fn ago(text: &str) -> Option<i64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit = match unit {
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => return None,
+    };
+    number.parse::<u32>().ok().map(|number| i64::from(number) * unit)
+}
+
+/// The zone of that name, or that of this machine.
+pub(crate) fn zone(name: Option<&str>) -> Result<TimeZone, Failure> {
+    match name {
+        None => Ok(TimeZone::system()),
+        Some(name) => TimeZone::get(name).map_err(|error| {
+            Failure::usage(format!("there is no time zone {name}: {error}"))
+                .hint("give a name like Europe/Berlin, America/New_York or UTC")
+        }),
+    }
+}
+
+/// A moment as `2026-11-15 17:53` in a zone.
+pub(crate) fn shown(millis: i64, zone: &TimeZone) -> String {
+    Timestamp::from_millisecond(millis)
+        .map_or_else(|_| "—".to_owned(), |moment| moment.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment;
+    use jiff::Zoned;
+
+    #[test]
+    fn moments_are_days_months_and_times_ago() {
+        let now: Zoned = "2026-11-15T17:53:23+01:00[Europe/Berlin]".parse().expect("a time");
+        let shown = |text: &str, is_end: bool| moment(text, &now, is_end).map(|moment| moment.to_string());
+        assert_eq!(shown("2026-11-02", false).as_deref(), Some("2026-11-01T23:00:00Z"));
+        assert_eq!(shown("2026-11-02", true).as_deref(), Some("2026-11-02T23:00:00Z"));
+        assert_eq!(shown("2026-10", false).as_deref(), Some("2026-09-30T22:00:00Z"));
+        assert_eq!(shown("2026-10", true).as_deref(), Some("2026-10-31T23:00:00Z"));
+        assert_eq!(shown("yesterday", false).as_deref(), Some("2026-11-13T23:00:00Z"));
+        assert_eq!(shown("7d", false).as_deref(), Some("2026-11-08T16:53:23Z"));
+        assert_eq!(shown("2026-11-02T10:00:00Z", false).as_deref(), Some("2026-11-02T10:00:00Z"));
+        assert_eq!(shown("2026-11-02T10:00", false).as_deref(), Some("2026-11-02T09:00:00Z"));
+        for wrong in ["", "d", "2026-13-01", "soon", "-3d"] {
+            assert_eq!(moment(wrong, &now, false), None, "{wrong}");
+        }
+    }
+}

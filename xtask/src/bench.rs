@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: how fast, how large, how soon. Figures, not assertions: what counts are ratios within one run.
 
+mod corpus;
 mod latency;
 mod loops;
 mod measure;
 mod parse;
 mod run;
 mod stream;
+mod usage;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -20,6 +22,8 @@ pub(crate) struct Arguments {
 enum What {
     /// `sabir parse --to events` against reading lines, typed parsing, `serde_json::Value` and jq
     Parse(parse::Arguments),
+    /// `sabir usage` and its peers over a history whose truth is known
+    Usage(usage::Arguments),
     /// Many agents at once in one process: lines lost, memory, CPU and wake-ups
     Run(run::Arguments),
     /// An agent that prints at a steady pace
@@ -36,6 +40,7 @@ enum What {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
         What::Parse(arguments) => parse::run(arguments),
+        What::Usage(arguments) => usage::run(arguments),
         What::Run(arguments) => run::run(arguments),
         What::Lines(arguments) => run::lines(arguments),
         What::Loop(arguments) => loops::run(arguments),

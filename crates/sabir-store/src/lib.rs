@@ -3,7 +3,7 @@
 //! - [`history`] finds the agents' own logs and reads them in place, in short or whole.
 //! - [`index`] keeps what was read in short, so that only what changed is read again.
 //! - [`account`] makes sessions of files and counts every response once.
-//! - [`usage`] adds up what was spent.
+//! - [`usage`] adds up what was spent; [`search`] finds words; [`whole`] reads a session as events.
 
 pub mod account;
 pub mod history;
@@ -11,3 +11,4 @@ pub mod index;
 pub mod layout;
 pub mod search;
 pub mod usage;
+pub mod whole;

@@ -1,7 +1,6 @@
 //! What ran before: the sessions that agents logged, as one list.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -9,13 +8,11 @@ use std::thread;
 
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
-use sabir_core::decode::{Decoder, Start};
-use sabir_core::dialect::End;
-use sabir_core::event::{Event, RunId};
-use sabir_core::line::{Line, LineBuffer, Source};
+use sabir_core::event::Event;
 use sabir_store::account::{self, Session};
 use sabir_store::history::{self, Places};
 use sabir_store::index::{self, Log};
+use sabir_store::whole;
 
 use crate::cli::past::Which;
 use crate::commands::agents;
@@ -93,71 +90,8 @@ impl Past {
 
     /// Decodes a session whole and hands out its events.
     pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-        let Some(start) = Start::kept(session.agent) else { return Ok(()) };
-        let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
-        let mut spare = Vec::new();
-        let mut number = 0;
-        for log in session.logs.iter().map(|place| &self.logs[*place]) {
-            lines_of(log, &mut |line| {
-                number += 1;
-                let mut events = Event::recycle(std::mem::take(&mut spare));
-                decoder.line(&Line { number, ..line }, &mut events);
-                events.iter().for_each(&mut *take);
-                spare = Event::recycle(events);
-            })?;
-        }
-        let mut last = Vec::new();
-        decoder.end(&End::default(), &mut last);
-        last.iter().for_each(take);
-        Ok(())
+        whole::events(session, &self.logs, take)
     }
-
-    /// Hands out the raw bytes of a session, file by file.
-    pub(crate) fn raw(&self, session: &Session, take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
-        for log in session.logs.iter().map(|place| &self.logs[*place]) {
-            let failed = |error: &io::Error| Failure::io(format_args!("reading {} failed", log.file.path.display()), error);
-            let mut file = File::open(&log.file.path).map_err(|error| failed(&error))?;
-            let mut chunk = vec![0; LineBuffer::CHUNK];
-            loop {
-                match file.read(&mut chunk) {
-                    Ok(0) => break,
-                    Ok(count) => take(&chunk[..count])?,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(failed(&error)),
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The lines of a log: a file that is one JSON value is one line.
-fn lines_of(log: &Log, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
-    let mut file = File::open(&log.file.path)?;
-    if log.file.path.extension().is_some_and(|extension| extension == "json") {
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        take(Line::of(1, String::from_utf8_lossy(&text)));
-        return Ok(());
-    }
-    let mut lines = LineBuffer::default();
-    loop {
-        let count = match file.read(lines.space()) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            count => count?,
-        };
-        lines.filled(count);
-        while let Some(raw) = lines.next_line() {
-            take(raw.to_line(None, Source::Stdout));
-        }
-        if count == 0 {
-            break;
-        }
-    }
-    if let Some(raw) = lines.finish() {
-        take(raw.to_line(None, Source::Stdout));
-    }
-    Ok(())
 }
 
 /// The shortest beginning of an id that another one does not have.

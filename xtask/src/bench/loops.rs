@@ -12,6 +12,7 @@ use sabir_core::line::{LineBuffer, RawLine};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     kind: Kind,
+    /// A file, or a folder with files
     file: PathBuf,
 }
 
@@ -28,7 +29,11 @@ enum Kind {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut file = File::open(&arguments.file)?;
+    let mut files = vec![arguments.file.clone()];
+    if arguments.file.is_dir() {
+        files.clear();
+        super::usage::files(&arguments.file, &mut files)?;
+    }
     let mut lines = LineBuffer::default();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut each = |line: RawLine<'_>| -> Result<()> {
@@ -52,17 +57,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         Ok(())
     };
-    loop {
-        let count = file.read(lines.space())?;
-        lines.filled(count);
-        while let Some(line) = lines.next_line() {
-            each(line)?;
+    for file in files {
+        let mut file = File::open(file)?;
+        lines.restart();
+        loop {
+            let count = file.read(lines.space())?;
+            lines.filled(count);
+            while let Some(line) = lines.next_line() {
+                each(line)?;
+            }
+            if count == 0 {
+                break;
+            }
         }
-        if count == 0 {
-            break;
-        }
+        lines.finish().map_or(Ok(()), &mut each)?;
     }
-    lines.finish().map_or(Ok(()), each)
+    Ok(())
 }
 
 /// What one would declare to read such a stream with serde: the fields that a reader needs, texts as strings.

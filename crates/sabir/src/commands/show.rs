@@ -1,6 +1,8 @@
 //! `sabir show`: one session as people read it.
 
 use sabir_core::event::Event;
+use sabir_store::account::Session;
+use sabir_store::whole;
 
 use crate::cli::past::ShowArguments;
 use crate::exit::Exit;
@@ -14,10 +16,14 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let session = past.session(&arguments.id)?;
     let mut out = Out::default();
     if arguments.raw {
-        past.raw(session, &mut |bytes| {
+        let mut written = Ok(());
+        let mut take = |bytes: &[u8]| {
             out.buffer().extend_from_slice(bytes);
-            out.write_if_full()
-        })?;
+            written = out.write_if_full();
+            written.is_ok()
+        };
+        whole::raw(session, &past.logs, &mut take).map_err(|error| unreadable(session, &error))?;
+        written?;
         out.write()?;
         return Ok(Exit::Completed);
     }
@@ -30,9 +36,13 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
             written = out.write_if_full();
         }
     })
-    .map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))?;
+    .map_err(|error| unreadable(session, &error))?;
     written?;
     output.end(out.buffer())?;
     out.write()?;
     Ok(Exit::Completed)
+}
+
+fn unreadable(session: &Session, error: &std::io::Error) -> Failure {
+    Failure::io(format_args!("reading session {} failed", session.id), error)
 }

@@ -16,14 +16,22 @@ use crate::json::{self, Str, StringOr};
 
 /// A key with a quote before and after it is not in any string, where the quotes would be escaped.
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\":{"));
+static MESSAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"message\":"));
+static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\":\""));
+
+/// Where in a line its type is looked for before anything else is.
+const HEAD: usize = 640;
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let headless = ledger.title.is_none() && ledger.responses.len() < 8;
-    let spends = USAGE.find(line).is_some();
-    // The sum comes in a short line.
-    let sums = !spends && line.len() < 16 * 1024 && line.starts_with(br#"{"type":"cost-state""#);
-    if !(headless || spends || sums) {
+    let wanted = match early_type(line) {
+        // Nearly all bytes of a log are results of tools, and those are in the lines of the user.
+        Some(b"user") => ledger.title.is_none() && ledger.responses.len() < 8,
+        Some(b"progress" | b"system" | b"summary" | b"attachment" | b"queue-operation" | b"file-history-snapshot") => false,
+        Some(b"cost-state") => true,
+        _ => USAGE.find(line).is_some(),
+    };
+    if !wanted {
         return;
     }
     let Some(line) = std::str::from_utf8(line).ok().and_then(json::parse::<Line<'_>>) else {
@@ -39,6 +47,14 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         }
         _ => {}
     }
+}
+
+/// The type of a line that tells it before its message. An answer tells it after.
+fn early_type(line: &[u8]) -> Option<&[u8]> {
+    let head = &line[..line.len().min(HEAD)];
+    let head = &head[..MESSAGE.find(head).unwrap_or(head.len())];
+    let word = &head[TYPE.find(head)? + b"\"type\":\"".len()..];
+    Some(&word[..memchr::memchr(b'"', word)?])
 }
 
 /// A line as far as it is needed here.
@@ -197,5 +213,68 @@ pub(super) fn spent_by(usage: &ModelUsage) -> Spent {
         output: usage.output_tokens,
         cache_write_1h: usage.cache_creation_1h_input_tokens.unwrap_or(0),
         reasoning: usage.thinking_tokens.unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{early_type, note};
+    use crate::event::Outcome;
+    use crate::history::Ledger;
+
+    const PROMPT: &str = r#"{"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"user","content":"Fix it\nplease"},"timestamp":"2026-11-15T10:00:00.000Z","cwd":"/home/user/a","sessionId":"s","version":"2.1.1"}"#;
+
+    fn answer(id: &str, block: &str, stop: &str, output: u32) -> String {
+        format!(
+            r#"{{"isSidechain":false,"message":{{"model":"claude-x","id":"{id}","role":"assistant","content":[{block}],"stop_reason":{stop},"usage":{{"input_tokens":3,"cache_creation_input_tokens":20,"cache_read_input_tokens":100,"cache_creation":{{"ephemeral_1h_input_tokens":20}},"output_tokens":{output}}}}},"type":"assistant","timestamp":"2026-11-15T10:00:05.000Z"}}"#
+        )
+    }
+
+    fn noted(lines: &[&str]) -> Ledger {
+        let mut ledger = Ledger::default();
+        lines.iter().for_each(|line| note(&mut ledger, line.as_bytes()));
+        ledger
+    }
+
+    #[test]
+    fn a_response_in_lines_counts_once_with_its_last_figures() {
+        let text = answer("m", r#"{"type":"text","text":"a \"usage\":{ b"}"#, "null", 2);
+        let call = answer(
+            "m",
+            r#"{"type":"tool_use","id":"t1","name":"Bash","input":{"usage":{"input_tokens":9}}}"#,
+            r#""tool_use""#,
+            40,
+        );
+        let result = r#"{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result"}]},"toolUseResult":{"usage":{"input_tokens":999,"output_tokens":999}}}"#;
+        let ledger = noted(&[PROMPT, &text, &call, &call, result]);
+        assert_eq!(ledger.responses.len(), 1);
+        let response = ledger.responses[0];
+        assert_eq!((response.calls, response.spent.output, response.spent.input), (1, 40, 3));
+        assert_eq!((response.spent.cache_read, response.spent.cache_write, response.spent.cache_write_1h), (100, 20, 20));
+        assert_eq!(ledger.outcome, Some(Outcome::Incomplete));
+        assert_eq!((ledger.title.as_deref(), ledger.cwd.as_deref()), (Some("Fix it"), Some("/home/user/a")));
+    }
+
+    #[test]
+    fn copies_of_figures_elsewhere_do_not_count() {
+        let progress = r#"{"type":"progress","data":{"message":{"type":"assistant","message":{"id":"x","model":"m","usage":{"input_tokens":5}}}}}"#;
+        let synthetic = answer("e", r#"{"type":"text","text":"API Error"}"#, "null", 0).replace("claude-x", "<synthetic>");
+        let ledger = noted(&[PROMPT, progress, &synthetic, r#"{"type":"assistant","message":{"usage":{"input_to"#]);
+        assert_eq!((ledger.responses.len(), ledger.bad_lines), (0, 1));
+    }
+
+    #[test]
+    fn types_before_the_message_are_found() {
+        assert_eq!(early_type(PROMPT.as_bytes()), Some(&b"user"[..]));
+        assert_eq!(early_type(answer("m", r#"{"type":"user"}"#, "null", 1).as_bytes()), None);
+        assert_eq!(early_type(b"{\"type\":\"us"), None);
+    }
+
+    #[test]
+    fn the_agents_own_sum_is_kept() {
+        let sum = r#"{"type":"cost-state","sessionId":"s","modelUsage":{"claude-x":{"inputTokens":7,"outputTokens":8,"cacheReadInputTokens":9,"cacheCreationInputTokens":10}}}"#;
+        let ledger = noted(&[PROMPT, sum]);
+        assert_eq!(ledger.claimed.len(), 1);
+        assert_eq!(ledger.claimed[0].1.total(), 34);
     }
 }

@@ -1,0 +1,245 @@
+//! Logs of agents: found, read in short, kept in the index, counted once.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use sabir_core::history::Spent;
+use sabir_core::price::Table;
+use sabir_store::account::{self, Session};
+use sabir_store::history::{self, LINE_CAP, Places, Role};
+use sabir_store::index::{self, Logs};
+use sabir_store::usage::{self, By, Question};
+use tempfile::TempDir;
+
+/// A home folder with logs of Claude Code in it.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.path().join(".claude/projects/-home-user-a").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.log(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        let mut file = OpenOptions::new().append(true).open(self.log(name)).expect("opened");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    fn index(&self) -> PathBuf {
+        self.path().join("kept/history.sqlite")
+    }
+
+    fn read(&self, with_index: bool) -> Logs {
+        let places = Places { home: Some(self.path().to_path_buf()), ..Places::default() };
+        let found = history::find(&places, |_| true);
+        assert!(found.failures.is_empty(), "{:?}", found.failures);
+        index::read(found.files, with_index.then(|| self.index()).as_deref(), &mut |_, _| {})
+    }
+}
+
+fn prompt(session: &str, second: u32) -> String {
+    format!(
+        "{}\n",
+        r#"{"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"user","content":"Do it"},"uuid":"u","timestamp":"2026-11-15T10:00:SSZ","userType":"external","cwd":"/home/user/a","sessionId":"ID","version":"2.1.1"}"#
+            .replace("SSZ", &format!("{second:02}.000Z"))
+            .replace("ID", session)
+    )
+}
+
+fn answer(session: &str, id: &str, second: u32, output: u32) -> String {
+    format!(
+        "{}\n",
+        r#"{"parentUuid":"u","isSidechain":false,"message":{"model":"claude-sonnet-4-5-20250929","id":"MSG","role":"assistant","content":[{"type":"tool_use","id":"call-MSG","name":"Bash","input":{}}],"stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":OUT}},"type":"assistant","timestamp":"2026-11-15T10:00:SSZ","userType":"external","cwd":"/home/user/a","sessionId":"ID","version":"2.1.1"}"#
+            .replace("SSZ", &format!("{second:02}.000Z"))
+            .replace("ID", session)
+            .replace("MSG", id)
+            .replace("OUT", &output.to_string())
+    )
+}
+
+fn counted(logs: &Logs) -> (Vec<Session>, u64, u64) {
+    let sessions = account::sessions(&logs.logs);
+    let responses = account::responses(&logs.logs, &sessions);
+    let output = responses.iter().map(|counted| counted.response.spent.output).sum();
+    let calls = responses.iter().map(|counted| u64::from(counted.response.calls)).sum();
+    (sessions, output, calls)
+}
+
+#[test]
+fn only_what_is_new_is_read_and_the_answer_is_the_same() {
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
+    home.write("two.jsonl", &(prompt("two", 1) + &answer("two", "m2", 3, 50)));
+    assert_eq!(home.read(true).files_read, 2);
+    assert_eq!(home.read(true).files_read, 0);
+    home.append("one.jsonl", &answer("one", "m3", 4, 7));
+    let logs = home.read(true);
+    assert_eq!((logs.files_read, counted(&logs).1, counted(&logs).2), (1, 97, 3));
+    let (with, without) = (home.read(true), home.read(false));
+    assert_eq!(with.files_read, 0);
+    for (a, b) in with.logs.iter().zip(&without.logs) {
+        assert_eq!(a.ledger, b.ledger, "{}", a.file.path.display());
+        assert_eq!(a.progress, b.progress);
+    }
+}
+
+#[test]
+fn a_file_that_was_replaced_or_cut_is_read_anew() {
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m2", 3, 5)));
+    home.read(true);
+    // The same beginning, another end, and longer.
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m9", 3, 600) + &answer("one", "m8", 4, 1)));
+    assert_eq!(counted(&home.read(true)).1, 641);
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
+    assert_eq!(counted(&home.read(true)).1, 40);
+    fs::remove_file(home.log("one.jsonl")).expect("removed");
+    assert_eq!(counted(&home.read(true)).1, 0);
+}
+
+#[test]
+fn a_wrong_index_is_made_anew() {
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
+    home.read(true);
+    let sound = fs::read(home.index()).expect("an index");
+    let mut broken_rows = sound.clone();
+    // The digest of each row notices any byte of it that is another one.
+    let end = broken_rows.len();
+    broken_rows[end - 200..end - 60].iter_mut().for_each(|byte| *byte ^= 0x55);
+    for wrong in [b"not a database at all".to_vec(), Vec::new(), sound[..sound.len() / 2].to_vec(), broken_rows] {
+        for ending in ["-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{ending}", home.index().display()));
+        }
+        fs::write(home.index(), &wrong).expect("written");
+        assert_eq!(counted(&home.read(true)).1, 40);
+        let again = home.read(true);
+        assert_eq!(counted(&again).1, 40);
+    }
+    // A folder in its place can't be removed as a file: the logs are read without an index.
+    let _ = fs::remove_file(home.index());
+    fs::create_dir(home.index()).expect("made");
+    assert_eq!(counted(&home.read(true)).1, 40);
+}
+
+#[test]
+fn half_a_line_waits_for_its_other_half() {
+    let home = Home::new();
+    let last = answer("one", "m2", 3, 5);
+    let (head, tail) = last.split_at(300);
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + head));
+    let logs = home.read(true);
+    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished, logs.logs[0].ledger.bad_lines), (40, true, 0));
+    home.append("one.jsonl", tail);
+    let logs = home.read(true);
+    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished), (45, false));
+    // A whole line whose end has not come counts, and counts once when it has.
+    home.append("one.jsonl", answer("one", "m3", 4, 1).trim_end());
+    assert_eq!(counted(&home.read(true)).1, 46);
+    home.append("one.jsonl", &format!("\n{}", answer("one", "m4", 5, 2)));
+    assert_eq!(counted(&home.read(true)).1, 48);
+}
+
+#[test]
+fn copies_count_once_and_belong_to_the_first() {
+    let home = Home::new();
+    let text = prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m2", 3, 50);
+    home.write("one.jsonl", &text);
+    // A fork, and a side question about the last response.
+    home.write("two.jsonl", &(text.replace("\"one\"", "\"two\"") + &answer("two", "m3", 9, 5)));
+    let side = answer("one", "m2", 3, 50).replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"");
+    home.write("one/subagents/agent-q.jsonl", &side);
+    let logs = home.read(false);
+    let (sessions, output, calls) = counted(&logs);
+    assert_eq!((sessions.len(), output, calls), (2, 95, 3));
+    let responses = account::responses(&logs.logs, &sessions);
+    let of = |id: &str| responses.iter().filter(|counted| sessions[counted.session].id == id).count();
+    assert_eq!((of("one"), of("two")), (2, 1));
+}
+
+#[test]
+fn what_only_the_agents_sum_knows_counts_too() {
+    let home = Home::new();
+    let sum = r#"{"type":"cost-state","sessionId":"one","modelUsage":{"claude-sonnet-4-5-20250929":{"inputTokens":30,"outputTokens":45,"cacheReadInputTokens":1000,"cacheCreationInputTokens":0}}}"#;
+    home.write("one.jsonl", &format!("{}{}{sum}\n", prompt("one", 1), answer("one", "m1", 2, 40)));
+    let logs = home.read(false);
+    let sessions = account::sessions(&logs.logs);
+    let mut spent = Spent::default();
+    account::responses(&logs.logs, &sessions).iter().for_each(|counted| spent.add(&counted.response.spent));
+    assert_eq!((spent.input, spent.output, spent.cache_read), (30, 45, 1000));
+}
+
+#[test]
+fn a_line_that_is_too_long_is_counted_and_the_rest_is_read() {
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &"x".repeat(LINE_CAP + 10) + "\n" + &answer("one", "m1", 2, 40)));
+    let logs = home.read(false);
+    assert_eq!((counted(&logs).1, logs.logs[0].progress.long_lines), (40, 1));
+}
+
+#[test]
+fn variables_move_the_folders_and_strays_find_their_session() {
+    let home = Home::new();
+    let elsewhere = home.path().join("elsewhere/projects/-p");
+    fs::create_dir_all(&elsewhere).expect("made");
+    fs::write(elsewhere.join("one.jsonl"), prompt("one", 1)).expect("written");
+    let side = answer("one", "m7", 3, 50).replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"");
+    fs::write(elsewhere.join("agent-q.jsonl"), side).expect("written");
+    let value = home.path().join("elsewhere").into_os_string();
+    let variables = [("CLAUDE_CONFIG_DIR".to_owned(), value)].into();
+    let found = history::find(&Places { home: Some(home.path().to_path_buf()), variables }, |_| true);
+    assert_eq!(found.files.iter().filter(|file| file.role == Role::Stray).count(), 1);
+    let logs = index::read(found.files, None, &mut |_, _| {});
+    let sessions = account::sessions(&logs.logs);
+    assert_eq!((sessions.len(), sessions[0].spent.output), (1, 50));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_read() {
+    use std::os::unix::fs::symlink;
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
+    // A link to nowhere is a file that can't be read, also for the superuser.
+    symlink("/nowhere/at/all", home.log("two.jsonl")).expect("linked");
+    let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
+    assert_eq!((found.files.len(), found.failures.len()), (1, 1));
+    assert!(found.failures[0].0.ends_with("two.jsonl"));
+}
+
+#[test]
+fn rows_are_made_by_day_in_the_zone_of_the_question() {
+    let home = Home::new();
+    let late = answer("one", "m2", 3, 50).replace("2026-11-15T10", "2026-11-15T23");
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &late));
+    let logs = home.read(false);
+    let sessions = account::sessions(&logs.logs);
+    let responses = account::responses(&logs.logs, &sessions);
+    let rows = |by: By, zone: &str, since: Option<i64>| {
+        let zone = TimeZone::posix(zone).expect("a zone");
+        let question = Question { by, since, until: None, zone };
+        let answer = usage::usage(&responses, &sessions, &question, Table::embedded());
+        answer.rows.into_iter().map(|(key, row)| (key, row.sum.spent.output)).collect::<Vec<_>>()
+    };
+    let row = |key: &str, output: u64| (key.to_owned(), output);
+    assert_eq!(rows(By::Day, "UTC0", None), [row("2026-11-15", 90)]);
+    assert_eq!(rows(By::Day, "CET-1", None), [row("2026-11-15", 40), row("2026-11-16", 50)]);
+    assert_eq!(rows(By::Week, "CET-1", None), [row("2026-11-09", 40), row("2026-11-16", 50)]);
+    assert_eq!(rows(By::Project, "UTC0", None), [row("/home/user/a", 90)]);
+    assert_eq!(rows(By::Agent, "UTC0", Some(1_794_740_000_000)), [row("claude-code", 50)]);
+}

@@ -1,0 +1,340 @@
+//! `cargo xtask bench usage`: `sabir usage` and its peers over a history whose truth is known.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+
+use super::corpus::{self, Figures, Truth};
+use super::measure::{Usage, measured};
+use crate::process::{self, cargo};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Size of the history in megabytes
+    #[arg(long, default_value_t = 1_000)]
+    size: u64,
+    /// Size of the one large session in megabytes
+    #[arg(long, default_value_t = 2_000)]
+    large: u64,
+    /// How often each is measured; the least CPU counts
+    #[arg(long, default_value_t = 5)]
+    repeat: u32,
+}
+
+const CCUSAGE: &str = "20.0.24";
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    eprintln!("building for release");
+    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "sabir", "--package", "xtask"]))?;
+    let bench = crate::root().join("target/bench");
+    eprintln!("writing the history");
+    let (folder, truth) = corpus::folder(&bench, arguments.size)?;
+    let setup = Setup {
+        sabir: crate::root().join("target/release/sabir"),
+        xtask: crate::root().join("target/release/xtask"),
+        home: folder.join("home"),
+        kept: folder.join("sabir"),
+        ccusage: ccusage(&bench),
+        alone: alone(),
+    };
+    if !setup.alone {
+        eprintln!("no network namespace can be made here: the peers may use the network");
+    }
+    let mut rows: BTreeMap<usize, (&str, Usage)> = BTreeMap::new();
+    eprintln!("measuring");
+    for _ in 0..arguments.repeat {
+        // Turn by turn, so that a slow minute of the machine does not fall on one of them.
+        for (place, work) in Work::ALL.into_iter().enumerate() {
+            let Some(command) = setup.command(work) else { continue };
+            setup.prepare(work)?;
+            let usage = measured(&setup.xtask, &command)?;
+            let best = rows.entry(place).or_insert((work.name(), usage));
+            if usage.cpu_seconds < best.1.cpu_seconds {
+                best.1 = usage;
+            }
+        }
+    }
+    print_work(&truth, &rows);
+    let index = fs::metadata(setup.kept.join("history.sqlite")).map_or(0, |data| data.len());
+    let bytes: u64 = truth.agents.values().map(|agent| agent.bytes).sum();
+    println!("\nindex: {:.1} MB, {:.2} % of the history", index as f64 / 1e6, index as f64 / bytes as f64 * 100.0);
+    differences(&setup, &truth)?;
+    large(&setup, &bench, arguments.large)
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    Lines,
+    Cold,
+    Changed,
+    Warm,
+    Results,
+    Ccusage,
+}
+
+impl Work {
+    const ALL: [Self; 6] = [Self::Lines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "read and split lines",
+            Self::Cold => "sabir usage, without an index",
+            Self::Changed => "sabir usage, one file changed",
+            Self::Warm => "sabir usage, nothing changed",
+            Self::Results => "sabir ls --json --results",
+            Self::Ccusage => "ccusage daily --json",
+        }
+    }
+}
+
+struct Setup {
+    sabir: PathBuf,
+    xtask: PathBuf,
+    home: PathBuf,
+    kept: PathBuf,
+    ccusage: Option<PathBuf>,
+    /// Commands can be run without a network.
+    alone: bool,
+}
+
+impl Setup {
+    /// A command in the home of the history, without a network where that can be had.
+    fn at_home(&self, program: &Path, arguments: &[&str]) -> Vec<OsString> {
+        let mut command: Vec<OsString> = Vec::new();
+        if self.alone {
+            command.extend(["unshare", "--net", "--map-root-user"].map(OsString::from));
+        }
+        command.extend(["env".into(), "TZ=UTC".into()]);
+        for (name, value) in [("HOME", &self.home), ("SABIR_HOME", &self.kept)] {
+            let mut set = OsString::from(format!("{name}="));
+            set.push(value);
+            command.push(set);
+        }
+        command.push(program.into());
+        command.extend(arguments.iter().map(OsString::from));
+        command
+    }
+
+    fn command(&self, work: Work) -> Option<Vec<OsString>> {
+        let home = self.home.to_str()?;
+        Some(match work {
+            Work::Lines => self.at_home(&self.xtask, &["bench", "loop", "lines", home]),
+            Work::Cold | Work::Changed | Work::Warm => self.at_home(&self.sabir, &["usage", "--json"]),
+            Work::Results => self.at_home(&self.sabir, &["ls", "--json", "--results"]),
+            Work::Ccusage => self.at_home(self.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
+        })
+    }
+
+    fn prepare(&self, work: Work) -> Result<()> {
+        match work {
+            Work::Cold if self.kept.exists() => fs::remove_dir_all(&self.kept)?,
+            Work::Changed => {
+                // A line that says nothing makes a log one that has grown.
+                let mut logs = Vec::new();
+                files(&self.home.join(".claude"), &mut logs)?;
+                let log = logs.first().context("there is a log")?;
+                let mut file = fs::OpenOptions::new().append(true).open(log)?;
+                file.write_all(b"\n{\"type\":\"mode\",\"mode\":\"normal\"}\n")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn output(&self, command: &[OsString]) -> Result<Vec<u8>> {
+        let (program, arguments) = command.split_first().context("a command")?;
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(output.stdout)
+    }
+}
+
+/// The files below a folder.
+pub(super) fn files(folder: &Path, list: &mut Vec<PathBuf>) -> Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        if entry.file_type()?.is_dir() {
+            files(&entry.path(), list)?;
+        } else {
+            list.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a process without a network can be made.
+fn alone() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--map-root-user", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// The native program of ccusage, installed from npm when it is not there.
+fn ccusage(bench: &Path) -> Option<PathBuf> {
+    let folder = bench.join("peers");
+    let find = || {
+        let mut list = Vec::new();
+        files(&folder.join("node_modules/@ccusage"), &mut list).ok()?;
+        list.into_iter().find(|file| file.file_stem().is_some_and(|name| name == "ccusage"))
+    };
+    find().or_else(|| {
+        eprintln!("installing ccusage {CCUSAGE} from npm");
+        fs::create_dir_all(&folder).ok()?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(format!("ccusage@{CCUSAGE}"));
+        match npm.stdout(Stdio::null()).status() {
+            Ok(status) if status.success() => find(),
+            _ => {
+                eprintln!("npm could not install it: it is left out");
+                None
+            }
+        }
+    })
+}
+
+fn print_work(truth: &Truth, rows: &BTreeMap<usize, (&str, Usage)>) {
+    let bytes: u64 = truth.agents.values().map(|agent| agent.bytes).sum();
+    let files: u64 = truth.agents.values().map(|agent| agent.files).sum();
+    println!("\n{:.0} MB in {files} files", bytes as f64 / 1e6);
+    println!("  {:<32} {:>9} {:>9} {:>9} {:>11} {:>11}", "", "CPU s", "wall s", "peak MB", "of lines", "of ccusage");
+    let cpu = |name: &str| rows.values().find(|(other, _)| *other == name).map_or(f64::NAN, |(_, usage)| usage.cpu_seconds);
+    let (lines, ccusage) = (cpu(Work::Lines.name()), cpu(Work::Ccusage.name()));
+    for (name, usage) in rows.values() {
+        println!(
+            "  {name:<32} {:>9.3} {:>9.3} {:>9.1} {:>10.2}× {:>10.2}×",
+            usage.cpu_seconds,
+            usage.wall_seconds,
+            usage.peak_bytes as f64 / 1e6,
+            usage.cpu_seconds / lines,
+            usage.cpu_seconds / ccusage
+        );
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    key: String,
+    tool_calls: u64,
+    tokens: Tokens,
+    cost_usd: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    uncached_input: u64,
+    cache_read: u64,
+    cache_write: u64,
+    output: u64,
+}
+
+/// Prints how far each is from the truth.
+fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Report {
+        rows: Vec<Row>,
+    }
+    println!("\ndifferences from the truth");
+    for (agent, truth) in &truth.agents {
+        let ask = |by: &str| -> Result<Vec<Row>> {
+            let command = setup.at_home(&setup.sabir, &["usage", "--json", "--by", by, "--agent", agent]);
+            Ok(serde_json::from_slice::<Report>(&setup.output(&command)?)?.rows)
+        };
+        let mut wrong = 0;
+        for (by, wanted) in [("model", &truth.models), ("day", &truth.days)] {
+            let rows = ask(by)?;
+            wrong += rows.len().abs_diff(wanted.len());
+            wrong += rows.iter().filter(|row| !wanted.get(&row.key).is_some_and(|wanted| row.is(wanted))).count();
+        }
+        let calls: u64 = ask("agent")?.iter().map(|row| row.tool_calls).sum();
+        println!(
+            "  sabir    {agent:<12} {} responses, {} tokens: {wrong} rows by model and day differ, tool calls {calls} of {}",
+            truth.responses,
+            truth.sum().total(),
+            truth.tool_calls
+        );
+    }
+    if let Some(command) = setup.command(Work::Ccusage) {
+        #[derive(Deserialize)]
+        struct Peer {
+            totals: Totals,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Totals {
+            total_tokens: u64,
+            total_cost: f64,
+        }
+        let Peer { totals } = serde_json::from_slice(&setup.output(&command)?)?;
+        let (tokens, cost) = truth.agents.values().fold((0, 0.0), |(tokens, cost), agent| {
+            let sum = agent.sum();
+            (tokens + sum.total(), cost + sum.cost)
+        });
+        println!(
+            "  ccusage  all          {} tokens of {tokens} ({:+}), cost {:.2} of {cost:.2}",
+            totals.total_tokens,
+            i128::from(totals.total_tokens) - i128::from(tokens),
+            totals.total_cost
+        );
+    }
+    Ok(())
+}
+
+impl Row {
+    fn is(&self, wanted: &Figures) -> bool {
+        let Tokens { uncached_input, cache_read, cache_write, output } = self.tokens;
+        let tokens = (uncached_input, cache_read, cache_write, output);
+        tokens == (wanted.input, wanted.cache_read, wanted.cache_write, wanted.output)
+            && self.cost_usd.is_some_and(|cost| (cost - wanted.cost).abs() < 0.01)
+    }
+}
+
+/// One session as large as that: the memory must not follow.
+fn large(setup: &Setup, bench: &Path, megabytes: u64) -> Result<()> {
+    let folder = bench.join(format!("large-{megabytes}"));
+    let log = folder.join("home/.claude/projects/-home-dev-large/0a0a0a0a-0000-4000-8000-000000000000.jsonl");
+    if fs::metadata(&log).map_or(0, |data| data.len()) < megabytes * 1_000_000 {
+        eprintln!("writing the large session");
+        fs::create_dir_all(log.parent().context("a folder")?)?;
+        let mut sessions = Vec::new();
+        files(&setup.home.join(".claude"), &mut sessions)?;
+        let mut out = std::io::BufWriter::new(fs::File::create(&log)?);
+        let mut written = 0;
+        for session in sessions.iter().cycle().filter(|path| !path.display().to_string().contains("subagents")) {
+            let text = fs::read_to_string(session)?;
+            for line in text.lines().filter(|line| line.ends_with('}')) {
+                writeln!(out, "{line}")?;
+                written += line.len() as u64 + 1;
+            }
+            if written >= megabytes * 1_000_000 {
+                break;
+            }
+        }
+        out.flush()?;
+    }
+    let setup = Setup {
+        home: folder.join("home"),
+        kept: folder.join("sabir"),
+        sabir: setup.sabir.clone(),
+        xtask: setup.xtask.clone(),
+        ccusage: setup.ccusage.clone(),
+        alone: setup.alone,
+    };
+    println!("\none session of {megabytes} MB");
+    for work in [Work::Cold, Work::Results, Work::Ccusage] {
+        let Some(command) = setup.command(work) else { continue };
+        setup.prepare(work)?;
+        let usage = measured(&setup.xtask, &command)?;
+        println!("  {:<32} {:>9.3} CPU s {:>9.1} MB peak", work.name(), usage.cpu_seconds, usage.peak_bytes as f64 / 1e6);
+    }
+    Ok(())
+}

@@ -9,6 +9,7 @@ pub mod account;
 pub mod history;
 pub mod index;
 pub mod layout;
+pub mod query;
 pub mod search;
 pub mod usage;
 pub mod whole;

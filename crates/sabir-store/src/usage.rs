@@ -182,6 +182,14 @@ fn cost(counted: &Counted<'_>, price: Option<&Price>) -> Cost {
     }
 }
 
+/// What a response cost, where that is known.
+pub fn cost_of(counted: &Counted<'_>, price: Option<&Price>) -> Option<f64> {
+    match cost(counted, price) {
+        Cost::Reported(cost) | Cost::Computed(cost) => Some(cost),
+        Cost::Unknown => None,
+    }
+}
+
 impl Sum {
     fn count(&mut self, counted: &Counted<'_>, price: Option<&Price>) {
         self.spent.add(&counted.response.spent);

@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Show(past::ShowArguments),
     Search(past::SearchArguments),
     Usage(past::UsageArguments),
+    Query(past::QueryArguments),
     Parse(ParseArguments),
     Doctor(DoctorArguments),
     Drift(DriftArguments),

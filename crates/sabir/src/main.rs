@@ -42,6 +42,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Ls(arguments) => commands::ls::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
         Command::Search(arguments) => commands::search::run(&arguments),
+        Command::Query(arguments) => commands::query::run(&arguments),
         Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Drift(arguments) => commands::drift::run(&arguments),

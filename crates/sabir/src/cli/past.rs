@@ -126,3 +126,29 @@ pub(crate) struct SearchArguments {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Ask in SQL.
+///
+/// Tables: `sessions`, `usage` (one row per response), `events`, `tool_calls`, `file_changes`. The question can only read.
+/// `sabir query --tables` prints their columns.
+#[derive(Args)]
+pub(crate) struct QueryArguments {
+    /// The question, e.g. "SELECT name, count(*) FROM tool_calls GROUP BY name".
+    #[arg(value_name = "SQL", required_unless_present = "tables")]
+    pub(crate) sql: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Print the tables and their columns.
+    #[arg(long)]
+    pub(crate) tables: bool,
+
+    /// A price list to use before the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+
+    /// Print JSON, one object per row.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

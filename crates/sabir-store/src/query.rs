@@ -1,0 +1,256 @@
+//! SQL over what ran.
+//!
+//! The tables are made in memory for one question, and only those that it asks: `sessions` and `usage` come from what is
+//! read in short, the others take a whole reading. The question can read and do nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Statement, params};
+use sabir_core::event::{Event, EventKind};
+use sabir_core::price::Table;
+use sabir_core::time::Timestamp;
+
+use crate::account::{Counted, Session};
+use crate::index::Log;
+use crate::usage::cost_of;
+use crate::whole;
+
+/// The tables, as they are made.
+pub const TABLES: &str = "\
+CREATE TABLE sessions (id TEXT, agent TEXT, version TEXT, project TEXT, prompt TEXT, first TEXT, last TEXT, outcome TEXT,
+    models TEXT, input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, total INTEGER,
+    tool_calls INTEGER);
+CREATE TABLE usage (session TEXT, agent TEXT, project TEXT, at TEXT, model TEXT, input INTEGER, cache_read INTEGER,
+    cache_write INTEGER, output INTEGER, reasoning INTEGER, total INTEGER, cost REAL, tool_calls INTEGER);
+CREATE TABLE events (session TEXT, agent TEXT, seq INTEGER, at TEXT, kind TEXT, parent TEXT, event TEXT);
+CREATE TABLE tool_calls (session TEXT, agent TEXT, id TEXT, name TEXT, kind TEXT, at TEXT, input TEXT, output TEXT, status TEXT,
+    exit_code INTEGER, duration_ms INTEGER, parent TEXT);
+CREATE TABLE file_changes (session TEXT, agent TEXT, at TEXT, path TEXT, change TEXT, added INTEGER, removed INTEGER, diff TEXT,
+    tool_call TEXT, source TEXT);";
+
+/// What the question is about.
+pub struct Subject<'s> {
+    /// The sessions.
+    pub sessions: &'s [Session],
+    /// Their files.
+    pub logs: &'s [Log],
+    /// Their responses.
+    pub counted: &'s [Counted<'s>],
+    /// What they cost.
+    pub prices: &'s Table,
+    /// Which sessions are meant.
+    pub chosen: &'s dyn Fn(&Session) -> bool,
+}
+
+/// A value of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Real(f64),
+    /// A text.
+    Text(String),
+}
+
+/// Asks, and hands out each row with the names of the columns, which are also what is left.
+pub fn query(subject: &Subject<'_>, sql: &str, take: &mut dyn FnMut(&[String], &[Value])) -> rusqlite::Result<Vec<String>> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.execute_batch(TABLES)?;
+    let asked = asked_tables(&connection, sql)?;
+    fill(&mut connection, subject, &asked)?;
+    connection.authorizer(Some(|context: AuthContext<'_>| read_only(&context)))?;
+    let mut statement = connection.prepare(sql)?;
+    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut rows = statement.query([])?;
+    while let Some(found) = rows.next()? {
+        let values = (0..names.len()).map(|column| {
+            Ok(match found.get_ref(column)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(number) => Value::Integer(number),
+                ValueRef::Real(number) => Value::Real(number),
+                ValueRef::Text(text) | ValueRef::Blob(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+            })
+        });
+        take(&names, &values.collect::<rusqlite::Result<Vec<_>>>()?);
+    }
+    Ok(names)
+}
+
+fn read_only(context: &AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Function { .. } | AuthAction::Recursive => {
+            Authorization::Allow
+        }
+        _ => Authorization::Deny,
+    }
+}
+
+/// The tables that a question reads: preparing it tells them, and whether it does more than read.
+fn asked_tables(connection: &Connection, sql: &str) -> rusqlite::Result<BTreeSet<String>> {
+    let tables = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = Arc::clone(&tables);
+    connection.authorizer(Some(move |context: AuthContext<'_>| {
+        if let (AuthAction::Read { table_name, .. }, Ok(mut noted)) = (context.action, noted.lock()) {
+            noted.insert(table_name.to_owned());
+        }
+        read_only(&context)
+    }))?;
+    let prepared = connection.prepare(sql).map(drop);
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    prepared?;
+    Ok(tables.lock().map(|tables| tables.clone()).unwrap_or_default())
+}
+
+fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<String>) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
+    if asked.contains("sessions") {
+        let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+        for session in subject.sessions.iter().filter(|session| (subject.chosen)(session)) {
+            let spent = &session.spent;
+            insert.execute(params![
+                session.id,
+                session.agent.id.0,
+                session.version,
+                session.cwd,
+                session.title,
+                time(session.first),
+                time(session.last),
+                session.outcome.as_str(),
+                session.models.join(", "),
+                whole_number(spent.input),
+                whole_number(spent.cache_read),
+                whole_number(spent.cache_write),
+                whole_number(spent.output),
+                whole_number(spent.reasoning),
+                whole_number(spent.total()),
+                whole_number(session.calls),
+            ])?;
+        }
+    }
+    if asked.contains("usage") {
+        let mut insert = transaction.prepare("INSERT INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+        for counted in subject.counted {
+            let session = &subject.sessions[counted.session];
+            if !(subject.chosen)(session) {
+                continue;
+            }
+            let spent = &counted.response.spent;
+            insert.execute(params![
+                session.id,
+                session.agent.id.0,
+                session.cwd,
+                time(Some(counted.response.at)),
+                counted.model,
+                whole_number(spent.input),
+                whole_number(spent.cache_read),
+                whole_number(spent.cache_write),
+                whole_number(spent.output),
+                whole_number(spent.reasoning),
+                whole_number(spent.total()),
+                cost_of(counted, subject.prices.find(counted.model)),
+                counted.response.calls,
+            ])?;
+        }
+    }
+    if ["events", "tool_calls", "file_changes"].iter().any(|table| asked.contains(*table)) {
+        let mut rows = Rows {
+            events: asked
+                .contains("events")
+                .then(|| transaction.prepare("INSERT INTO events VALUES (?,?,?,?,?,?,?)"))
+                .transpose()?,
+            calls: asked
+                .contains("tool_calls")
+                .then(|| transaction.prepare("INSERT INTO tool_calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"))
+                .transpose()?,
+            changes: asked
+                .contains("file_changes")
+                .then(|| transaction.prepare("INSERT INTO file_changes VALUES (?,?,?,?,?,?,?,?,?,?)"))
+                .transpose()?,
+        };
+        for session in subject.sessions.iter().filter(|session| (subject.chosen)(session)) {
+            let mut open = BTreeMap::new();
+            let mut outcome = Ok(());
+            // A log that can't be read any more has no rows.
+            let _ = whole::events(session, subject.logs, &mut |event| {
+                if outcome.is_ok() {
+                    outcome = rows.event(session, event, &mut open);
+                }
+            });
+            outcome?;
+        }
+    }
+    transaction.commit()
+}
+
+/// SQLite has no numbers beyond these.
+fn whole_number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The statements that fill the tables of a whole reading.
+struct Rows<'c> {
+    events: Option<Statement<'c>>,
+    calls: Option<Statement<'c>>,
+    changes: Option<Statement<'c>>,
+}
+
+/// A call that has begun.
+struct Call {
+    name: String,
+    kind: &'static str,
+    at: Option<String>,
+    input: Option<String>,
+}
+
+impl Rows<'_> {
+    fn event(&mut self, session: &Session, event: &Event<'_>, open: &mut BTreeMap<String, Call>) -> rusqlite::Result<()> {
+        let (id, agent) = (session.id.as_str(), session.agent.id.0);
+        let at = event.at.map(|at| at.to_string());
+        let parent = event.parent_tool_call_id.as_deref();
+        if let Some(insert) = &mut self.events {
+            let mut json = Vec::new();
+            event.write_json(&mut json);
+            let json = String::from_utf8_lossy(&json);
+            insert.execute(params![id, agent, whole_number(event.seq), at, event.kind.tag(), parent, json])?;
+        }
+        match &event.kind {
+            EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } if self.calls.is_some() => {
+                let input = input.as_deref().map(str::to_owned);
+                let call = Call { name: name.to_string(), kind: tool_kind.as_str(), at, input };
+                open.insert(tool_call_id.to_string(), call);
+            }
+            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+                if let Some(call) = open.get_mut(&**tool_call_id) {
+                    call.input = Some(input.to_string());
+                }
+            }
+            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+                if let (Some(insert), Some(call)) = (&mut self.calls, open.remove(&**tool_call_id)) {
+                    let Call { name, kind, at, input } = call;
+                    let (output, duration) = (output.as_deref(), duration_ms.map(whole_number));
+                    let status = status.as_str();
+                    let row =
+                        params![id, agent, tool_call_id, name, kind, at, input, output, status, exit_code, duration, parent];
+                    insert.execute(row)?;
+                }
+            }
+            EventKind::FileChange { path, change, diff, added, removed, tool_call_id, source, .. } => {
+                if let Some(insert) = &mut self.changes {
+                    let (added, removed) = (added.map(whole_number), removed.map(whole_number));
+                    let (change, source) = (change.as_str(), source.as_str());
+                    let (diff, call) = (diff.as_deref(), tool_call_id.as_deref());
+                    insert.execute(params![id, agent, at, path, change, added, removed, diff, call, source])?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how fast, how large, how soon. Figures, not assertions: what counts are ratios within one run.
 
+mod journal;
 mod latency;
 mod loops;
 mod measure;
@@ -22,6 +23,11 @@ enum What {
     Parse(parse::Arguments),
     /// Many agents at once in one process: lines lost, memory, CPU and wake-ups
     Run(run::Arguments),
+    /// Appending to the journal against loops that only write
+    Journal(journal::Arguments),
+    /// One of the ways to append, in this process
+    #[command(hide = true)]
+    Append(journal::AppendArguments),
     /// An agent that prints at a steady pace
     #[command(hide = true)]
     Lines(run::LinesArguments),
@@ -37,6 +43,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
         What::Parse(arguments) => parse::run(arguments),
         What::Run(arguments) => run::run(arguments),
+        What::Journal(arguments) => journal::run(arguments),
+        What::Append(arguments) => journal::append(arguments),
         What::Lines(arguments) => run::lines(arguments),
         What::Loop(arguments) => loops::run(arguments),
         What::Measure(arguments) => measure::run(arguments),

@@ -161,6 +161,17 @@ impl Journal {
         self.append(Kind::Raw, at, |out| record::encode_raw_line(line, source, out));
     }
 
+    /// Appends an event, which is written as JSON.
+    pub fn event(&self, json: impl FnOnce(&mut Vec<u8>)) {
+        self.append(Kind::Event, now(), json);
+    }
+
+    /// Appends the session result.
+    pub fn result(&self, result: &impl serde::Serialize) {
+        // What can't be written as JSON is not what was asked for; an empty record says so.
+        self.append(Kind::Result, now(), |out| serde_json::to_writer(out, result).unwrap_or_default());
+    }
+
     /// Appends a record whose payload is written in place. Its cursor; `None` when it is dropped, because it is too large or
     /// the journal has [failed](Journal::trouble).
     pub fn append(&self, kind: Kind, at: u64, payload: impl FnOnce(&mut Vec<u8>)) -> Option<Cursor> {

@@ -18,6 +18,7 @@ pub mod reader;
 pub mod record;
 pub mod repair;
 pub mod segment;
+pub mod summary;
 pub mod trouble;
 mod wait;
 mod window;

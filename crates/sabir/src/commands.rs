@@ -8,4 +8,5 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod parse;
+pub(crate) mod prune;
 pub(crate) mod run;

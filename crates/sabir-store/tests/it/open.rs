@@ -5,6 +5,7 @@ use std::fs;
 use sabir_core::line::{self, Source};
 use sabir_store::cursor::BatchSize;
 use sabir_store::record::raw_line;
+use sabir_store::summary::{State, summary};
 use sabir_store::{Cursor, Damage, End, Journal, Kind, Meta, Reader, Why};
 
 use crate::{RUN, append, assert_dense, home, read, read_from, small};
@@ -133,6 +134,35 @@ fn a_record_of_a_hundred_megabytes_goes_through() {
     let large = reader.next().expect("readable").expect("a record");
     assert!(large.payload.len() == SIZE && large.payload.iter().all(|byte| *byte == b'x'));
     assert_eq!(reader.next().expect("readable").expect("a record").payload, b"{}");
+}
+
+#[test]
+fn a_run_in_short_is_what_its_records_say() {
+    let (_folder, home) = home();
+    let folder = home.run(RUN).expect("an id");
+    for prompt in ["first", "second"] {
+        let journal = Journal::open_with(&home, RUN, small(500)).expect("opened");
+        let meta = Meta { prompt: prompt.to_owned(), ..Meta::default() };
+        journal.meta(&meta);
+        for _ in 0..50 {
+            append(&journal, Kind::Event, b"{}");
+        }
+        journal.sync().expect("synced");
+        let running = summary(&folder).expect("readable");
+        assert_eq!((running.state, running.meta, running.end), (State::Running, Some(meta.clone()), None));
+        journal.result(&prompt);
+        journal.finish().expect("finished");
+        let ended = summary(&folder).expect("readable");
+        assert_eq!((ended.state, ended.meta), (State::Ended, Some(meta)));
+        assert_eq!(ended.result, Some(format!("{prompt:?}").into_bytes()));
+        assert!(ended.end.is_some_and(|end| end.complete));
+    }
+    let last = folder.segment(*folder.segments().expect("segments").last().expect("one"));
+    let bytes = fs::read(&last).expect("readable");
+    fs::write(&last, &bytes[..bytes.len() - 1]).expect("cut");
+    let died = summary(&folder).expect("readable");
+    assert_eq!((died.state, died.result, died.end), (State::Died, None, None));
+    assert_eq!(died.meta.map(|meta| meta.prompt), Some("second".to_owned()));
 }
 
 #[cfg(unix)]

@@ -141,6 +141,8 @@ fn command(
         command.arg("--env").arg(format!("{name}={value}"));
     }
     command.env_clear().env("PATH", std::env::join_paths(path)?).env("HOME", &place.home);
+    // Not in the home of the CLI, which is looked at afterwards.
+    command.env("SABIR_HOME", place.home.with_file_name("sabir"));
     command.env("LANG", "C.UTF-8").env("TERM", "dumb").stdin(Stdio::null()).kill_on_drop(true);
     Ok(command)
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast, how large, how soon. Figures, not assertions: what counts are ratios within one run.
 
 mod corpus;
+mod journal;
 mod latency;
 mod loops;
 mod measure;
@@ -26,6 +27,11 @@ enum What {
     Usage(usage::Arguments),
     /// Many agents at once in one process: lines lost, memory, CPU and wake-ups
     Run(run::Arguments),
+    /// Appending to the journal against loops that only write
+    Journal(journal::Arguments),
+    /// One of the ways to append, in this process
+    #[command(hide = true)]
+    Append(journal::AppendArguments),
     /// An agent that prints at a steady pace
     #[command(hide = true)]
     Lines(run::LinesArguments),
@@ -42,6 +48,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Parse(arguments) => parse::run(arguments),
         What::Usage(arguments) => usage::run(arguments),
         What::Run(arguments) => run::run(arguments),
+        What::Journal(arguments) => journal::run(arguments),
+        What::Append(arguments) => journal::append(arguments),
         What::Lines(arguments) => run::lines(arguments),
         What::Loop(arguments) => loops::run(arguments),
         What::Measure(arguments) => measure::run(arguments),

@@ -70,6 +70,8 @@ pub struct RawLine<'a> {
     pub bytes: &'a [u8],
     /// Whether an LF ended it.
     pub terminated: bool,
+    /// Whether a CR stood before the LF; it is not among the bytes.
+    pub cr: bool,
     /// How many bytes beyond the cap were dropped.
     pub cut: u64,
 }
@@ -189,6 +191,7 @@ impl LineBuffer {
                         number: self.number,
                         bytes: &self.buffer[head],
                         terminated: true,
+                        cr: false,
                         cut: dropped + offset as u64,
                     });
                 }
@@ -206,8 +209,8 @@ impl LineBuffer {
                 self.start = line_end + 1;
                 self.scanned = self.start;
                 self.number += 1;
-                let (bytes, cut) = capped(&self.buffer[range], self.cap);
-                Some(RawLine { number: self.number, bytes, terminated: true, cut })
+                let (bytes, cr, cut) = capped(&self.buffer[range], self.cap);
+                Some(RawLine { number: self.number, bytes, terminated: true, cr, cut })
             }
             None => {
                 self.scanned = self.end;
@@ -231,20 +234,25 @@ impl LineBuffer {
         self.start = self.end;
         self.scanned = self.end;
         self.number += 1;
-        Some(RawLine { number: self.number, bytes: &self.buffer[range], terminated: false, cut })
+        Some(RawLine { number: self.number, bytes: &self.buffer[range], terminated: false, cr: false, cut })
     }
 }
 
 /// A buffer that a long line blew up beyond this is given back.
 const RETAIN: usize = 4 * 1024 * 1024;
 
-fn without_cr(bytes: &[u8]) -> &[u8] {
-    bytes.strip_suffix(b"\r").unwrap_or(bytes)
+/// The line's bytes without the CR at their end, and whether there was one.
+fn without_cr(bytes: &[u8]) -> (&[u8], bool) {
+    bytes.strip_suffix(b"\r").map_or((bytes, false), |bytes| (bytes, true))
 }
 
-/// The line's bytes and how many were cut. The CR of a line that is cut is among those.
-fn capped(bytes: &[u8], cap: usize) -> (&[u8], u64) {
-    if bytes.len() > cap { (&bytes[..cap], (bytes.len() - cap) as u64) } else { (without_cr(bytes), 0) }
+/// The line's bytes, whether a CR was at their end, and how many were cut. The CR of a line that is cut is among those.
+fn capped(bytes: &[u8], cap: usize) -> (&[u8], bool, u64) {
+    if bytes.len() > cap {
+        return (&bytes[..cap], false, (bytes.len() - cap) as u64);
+    }
+    let (bytes, cr) = without_cr(bytes);
+    (bytes, cr, 0)
 }
 
 /// All lines of a stream that is in memory.
@@ -256,15 +264,15 @@ pub fn split(bytes: &[u8]) -> impl Iterator<Item = RawLine<'_>> {
             return None;
         }
         number += 1;
-        let (line, terminated) = match memchr::memchr(b'\n', rest) {
+        let ((line, cr), terminated) = match memchr::memchr(b'\n', rest) {
             Some(end) => {
                 let line = without_cr(&rest[..end]);
                 rest = &rest[end + 1..];
                 (line, true)
             }
-            None => (std::mem::take(&mut rest), false),
+            None => ((std::mem::take(&mut rest), false), false),
         };
-        Some(RawLine { number, bytes: line, terminated, cut: 0 })
+        Some(RawLine { number, bytes: line, terminated, cr, cut: 0 })
     })
 }
 

@@ -83,6 +83,9 @@ pub trait Sink {
     /// Takes what the agent printed to its standard output, byte by byte as it came, before it is read.
     fn raw(&mut self, _: &[u8]) {}
 
+    /// Takes a line as it was read, from either pipe, before its events; and when it was read.
+    fn line(&mut self, _: &RawLine<'_>, _: Source, _: Option<Timestamp>) {}
+
     /// Nothing more is there to be read for now: what is held back should go out.
     fn idle(&mut self) {}
 
@@ -325,7 +328,9 @@ impl<'s> Reading<'s> {
 
     fn line(&mut self, line: RawLine<'_>, source: Source) {
         let mut events = Event::recycle(std::mem::take(&mut self.spare));
-        self.decoder.line(&line.to_line(now(), source), &mut events);
+        let at = now();
+        self.sink.line(&line, source, at);
+        self.decoder.line(&line.to_line(at, source), &mut events);
         for event in &events {
             self.sink.event(event);
         }

@@ -1,6 +1,32 @@
 //! Where things are on disk: the only place that knows the name of a file or folder.
+//!
+//! ```text
+//! $SABIR_HOME/
+//!   history.sqlite         what was read of agents' own logs; may be removed at any time
+//!   runs/
+//!     0199a2c4-…/          one run; its name is the run id, with %XX for what a file name should not hold
+//!       lock               held by the process that writes the run
+//!       00000001.seg       the records, in order; see `segment`
+//!       00000002.seg
+//!     .pruned-0199…/       a run that is being removed
+//! ```
+//!
+//! Folders are for their owner alone (0700), and so are files (0600).
 
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::trouble::{Trouble, Why};
+
+const RUNS: &str = "runs";
+const INDEX: &str = "history.sqlite";
+const LOCK: &str = "lock";
+const SEGMENT: &str = ".seg";
+const PRUNED: &str = ".pruned-";
+
+/// Names of folders are kept shorter than this; file systems take 255 bytes.
+const LONGEST_NAME: usize = 200;
 
 /// The folder that Sabir keeps everything in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,14 +34,223 @@ pub struct Home(PathBuf);
 
 impl Home {
     /// `$SABIR_HOME`, else the folder that the system has for data of programs.
-    pub fn find() -> Option<Self> {
+    pub fn find() -> Result<Self, Trouble> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let data = || set("XDG_DATA_HOME").or_else(|| Some(std::env::home_dir()?.join(".local/share")));
-        set("SABIR_HOME").or_else(|| Some(data()?.join("sabir"))).map(Self)
+        let found = set("SABIR_HOME").or_else(|| {
+            let home = std::env::home_dir().filter(|home| home.is_absolute());
+            let data = if cfg!(windows) {
+                set("LOCALAPPDATA").or_else(|| home.map(|home| home.join("AppData").join("Local")))
+            } else if cfg!(target_os = "macos") {
+                home.map(|home| home.join("Library").join("Application Support"))
+            } else {
+                let named = set("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
+                named.or_else(|| home.map(|home| home.join(".local").join("share")))
+            };
+            data.map(|data| data.join("sabir"))
+        });
+        let none = || {
+            let hint = "SABIR_HOME names a folder to keep it in; --no-journal keeps no journal";
+            Trouble::new(Why::NoHome, "there is no home folder to keep the journal in", hint)
+        };
+        std::path::absolute(found.ok_or_else(none)?).map(Self).map_err(|_| none())
     }
 
-    /// The index of what agents logged.
+    /// This folder. It need not exist yet.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The index of what agents logged. It need not exist yet.
     pub fn index(&self) -> PathBuf {
-        self.0.join("history.sqlite")
+        self.0.join(INDEX)
+    }
+
+    /// The folder of a run. It need not exist yet.
+    pub fn run(&self, id: &str) -> Result<RunFolder, Trouble> {
+        let name = encode(id);
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            let hint = "a run id has 1 to 200 letters, digits, dashes and underscores; other characters count for more";
+            return Err(Trouble::new(Why::BadId, format!("{id:?} can't be the id of a run in the journal"), hint));
+        }
+        Ok(RunFolder { id: id.to_owned(), path: self.0.join(RUNS).join(name) })
+    }
+
+    /// All runs that have a folder, in the order of their names: those that Sabir named are in the order of time.
+    pub fn runs(&self) -> io::Result<Vec<RunFolder>> {
+        let mut runs: Vec<RunFolder> = self
+            .entries()?
+            .into_iter()
+            .filter_map(|(name, path)| Some(RunFolder { id: decode(&name)?, path }))
+            .filter(RunFolder::exists)
+            .collect();
+        runs.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(runs)
+    }
+
+    /// Removed runs whose files a crash left.
+    pub(crate) fn half_removed(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(self.entries()?.into_iter().filter(|(name, _)| name.starts_with(PRUNED)).map(|(_, path)| path).collect())
+    }
+
+    fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let entries = match fs::read_dir(self.0.join(RUNS)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if let (Ok(name), true) = (entry.file_name().into_string(), entry.file_type()?.is_dir()) {
+                all.push((name, entry.path()));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The folder of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFolder {
+    id: String,
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// The id of the run.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a journal, or at least the beginning of one.
+    pub fn exists(&self) -> bool {
+        self.path.join(LOCK).is_file() || self.segments().is_ok_and(|numbers| !numbers.is_empty())
+    }
+
+    /// The file of a segment.
+    pub fn segment(&self, number: u32) -> PathBuf {
+        self.path.join(format!("{number:08}{SEGMENT}"))
+    }
+
+    /// The numbers of the segments that there are, in order.
+    pub fn segments(&self) -> io::Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            // Only the name that `segment` gives to a number is that number's.
+            let number = name.to_str().and_then(|name| name.strip_suffix(SEGMENT)?.parse::<u32>().ok());
+            numbers.extend(number.filter(|number| self.segment(*number).file_name() == Some(&name)));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Whether a process is writing the run now. The system lets go of the lock when that process is gone, however it
+    /// ended. On a file system without locks no run is live.
+    pub fn is_live(&self) -> bool {
+        File::open(self.path.join(LOCK)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// The file whose lock says that the run is being written; made if it is not there.
+    pub(crate) fn lock_file(&self) -> io::Result<File> {
+        private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(self.path.join(LOCK))
+    }
+
+    pub(crate) fn has_lock_file(&self) -> bool {
+        self.path.join(LOCK).exists()
+    }
+
+    pub(crate) fn create(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.path)
+    }
+
+    /// Makes a segment, which must be new, to append to.
+    pub(crate) fn create_segment(&self, number: u32) -> io::Result<File> {
+        private(OpenOptions::new().append(true).create_new(true)).open(self.segment(number))
+    }
+
+    /// Makes the names of new files and folders durable.
+    pub(crate) fn sync_folders(&self) -> io::Result<()> {
+        // The run's folder, `runs`, and the home, which may all be new.
+        self.path.ancestors().take(3).try_for_each(sync_folder)
+    }
+
+    /// Where a run goes while it is removed.
+    pub(crate) fn pruned(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        self.path.with_file_name(format!("{PRUNED}{name}"))
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Where folders can't be opened, the system looks after their entries itself.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// A name that every file system takes, that leads nowhere else, and that tells the id.
+fn encode(id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    id.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// The id that was encoded so; `None` for a name that `encode` does not give.
+fn decode(name: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        bytes.push(u8::from_str_radix(after.get(..2)?, 16).ok()?);
+        rest = &after[2..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok().filter(|id| encode(id) == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Home, decode, encode};
+
+    #[test]
+    fn any_id_is_one_folder_name_and_comes_back() {
+        for id in ["0199a2c4-7f00", "a/b", "..", ".", "ü x", "%41", "a.b", "C:\\x", "\u{0}"] {
+            let name = encode(id);
+            assert!(!name.contains(['/', '\\', '.', ':', '\0']), "{id} → {name}");
+            assert_eq!(decode(&name).as_deref(), Some(id));
+        }
+        for name in [".pruned-x", "a b", "%", "%4", "%zz", "%41", "%ff", "%FF"] {
+            assert_eq!(decode(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_a_name_is_refused() {
+        let home = Home::at("/home");
+        assert!(home.run("").is_err() && home.run(&"x".repeat(201)).is_err());
+        assert!(home.run("../../etc").is_ok_and(|run| run.path().starts_with("/home/runs")));
     }
 }

@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     Drift(DriftArguments),
     Agents(AgentsArguments),
+    Prune(PruneArguments),
     Demo(DemoArguments),
     Completions(CompletionsArguments),
     #[command(hide = true)]
@@ -102,6 +103,10 @@ pub(crate) struct RunArguments {
     /// Also write what the agent prints to its standard output into this file, byte by byte.
     #[arg(long, value_name = "FILE")]
     pub(crate) raw: Option<PathBuf>,
+
+    /// Keep nothing of the run in the journal; `SABIR_JOURNAL=off` does the same for all runs.
+    #[arg(long)]
+    pub(crate) no_journal: bool,
 }
 
 /// What may be asked of any run.
@@ -186,6 +191,10 @@ pub(crate) struct BatchArguments {
     /// What to print.
     #[arg(long, short, value_name = "VIEW", default_value = "events", value_parser = ["events", "result"])]
     pub(crate) to: String,
+
+    /// Keep nothing of the runs in the journal; `SABIR_JOURNAL=off` does the same for all runs.
+    #[arg(long)]
+    pub(crate) no_journal: bool,
 }
 
 /// Say which agents are installed and ready.
@@ -281,6 +290,37 @@ pub(crate) struct ParseArguments {
 /// List the agents and the dialects that can be read.
 #[derive(Args)]
 pub(crate) struct AgentsArguments {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Remove old runs from the journal.
+///
+/// Says which runs would go, and how much that frees; `--yes` removes them. Runs that are going on always stay. The journal
+/// is in `SABIR_HOME`, or else in the folder that the system has for data of programs.
+#[derive(Args)]
+pub(crate) struct PruneArguments {
+    /// Runs that were last written longer ago than this go, like 12h, 30d or 8w.
+    #[arg(long, value_name = "TIME", value_parser = crate::start::duration)]
+    pub(crate) older_than: Option<Duration>,
+
+    /// The oldest go until the rest is no larger than this, like 500MB or 2GB.
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::prune::size)]
+    pub(crate) max_size: Option<u64>,
+
+    /// The newest of this number stay, whatever the other rules say; alone: all others go.
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<usize>,
+
+    /// Remove them.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// Only say what would go, which is also what happens without --yes.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod ls;
 pub(crate) mod parse;
+pub(crate) mod prune;
 pub(crate) mod query;
 pub(crate) mod run;
 pub(crate) mod search;

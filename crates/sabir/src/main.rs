@@ -6,6 +6,7 @@ mod exit;
 mod failure;
 mod hint;
 mod input;
+mod journal;
 mod output;
 mod past;
 mod print;
@@ -48,6 +49,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Drift(arguments) => commands::drift::run(&arguments),
         Command::Parse(arguments) => commands::parse::run(&arguments),
         Command::Agents(arguments) => commands::agents::run(&arguments),
+        Command::Prune(arguments) => commands::prune::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
         Command::AgentLoop(arguments) => commands::agent_loop::run(arguments),

@@ -9,6 +9,7 @@ use sabir_core::price::Table;
 use sabir_core::view::{self, View};
 
 use crate::failure::Failure;
+use crate::journal::Recording;
 use crate::print::human::Human;
 use crate::print::json::object;
 use crate::print::{color, width};
@@ -84,6 +85,15 @@ impl Output {
             }
             Self::View(view) => view.event(event, out),
         }
+    }
+
+    /// The same, and the event goes into the journal too.
+    pub(crate) fn event_and_record(&mut self, event: &Event<'_>, out: &mut Vec<u8>, recording: &mut Recording) {
+        let start = out.len();
+        self.event(event, out);
+        // What was written as JSON for the user need not be written again.
+        let json = if matches!(self, Self::Events) { out[start..].strip_suffix(b"\n") } else { None };
+        recording.event(event, json);
     }
 
     /// Appends what only the end gives.

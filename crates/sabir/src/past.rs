@@ -65,7 +65,7 @@ fn places() -> Places {
 }
 
 fn index_path() -> Option<PathBuf> {
-    sabir_store::layout::Home::find().map(|home| home.index())
+    sabir_store::Home::find().ok().map(|home| home.index())
 }
 
 impl Past {

@@ -12,7 +12,7 @@ use sabir_run::{Environment, Limits, Pass, Plan, probe};
 use crate::cli::AskArguments;
 use crate::failure::Failure;
 
-/// A time like 90s, 5m, 2h or 500ms; a bare number is seconds.
+/// A time like 90s, 5m, 2h, 30d or 500ms; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -21,10 +21,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 0.001,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
         _ => f64::NAN,
     };
     let duration = number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * seconds).ok());
-    duration.ok_or_else(|| "give a time like 90s, 5m, 2h or 500ms".to_owned())
+    duration.ok_or_else(|| "give a time like 90s, 5m, 2h, 30d or 500ms".to_owned())
 }
 
 /// An amount of dollars.
@@ -132,6 +134,7 @@ mod tests {
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7_200)));
+        assert_eq!((duration("30d"), duration("1w")), (Ok(Duration::from_secs(2_592_000)), Ok(Duration::from_secs(604_800))));
         assert!(duration("soon").is_err() && duration("-1s").is_err() && duration("").is_err() && duration("1e400").is_err());
         assert_eq!(dollars("$0.5"), Ok(0.5));
         assert!(dollars("0").is_err() && dollars("nan").is_err());

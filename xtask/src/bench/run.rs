@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// For how many seconds
     #[arg(long, default_value_t = 10)]
     seconds: u32,
+    /// Without the journal
+    #[arg(long)]
+    no_journal: bool,
 }
 
 #[derive(clap::Args)]
@@ -64,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let xtask = binaries.join("xtask");
     let count = arguments.per_second * arguments.seconds;
     let speak = format!("{} bench lines --count {count} --per-second {}", xtask.display(), arguments.per_second);
-    let (samples, said) = watch(&binaries.join("sabir"), arguments.agents, &speak)?;
+    let (samples, said) = watch(&binaries.join("sabir"), arguments, &speak)?;
     let lost: u64 =
         (0..arguments.agents).map(|run| u64::from(count).saturating_sub(*said.get(&run.to_string()).unwrap_or(&0))).sum();
     let all = samples.last().copied().unwrap_or_default();
@@ -80,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("  wake-ups          {:.0} a second", per_second(all));
     println!("  peak memory       {:.1} MB", all.peak_bytes as f64 / 1e6);
 
-    let (samples, _) = watch(&binaries.join("sabir"), arguments.agents, "sleep 8")?;
+    let (samples, _) = watch(&binaries.join("sabir"), arguments, "sleep 8")?;
     // Starting and ending cost something; between them nothing should.
     let within = |from: u64, to: u64| samples.iter().copied().filter(move |sample| (from..to).contains(&sample.at.as_secs()));
     if let (Some(first), Some(last)) = (within(3, 7).next(), within(3, 7).next_back()) {
@@ -94,13 +97,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a command many times at once; samples of the watching process, and how many lines each run told.
-fn watch(sabir: &Path, agents: usize, command: &str) -> Result<(Vec<Sample>, BTreeMap<String, u64>)> {
+fn watch(sabir: &Path, arguments: &Arguments, command: &str) -> Result<(Vec<Sample>, BTreeMap<String, u64>)> {
     let mut jobs = String::new();
+    let agents = arguments.agents;
+    let home = crate::root().join("target/bench-home");
+    // There may be none yet.
+    let _ = fs::remove_dir_all(&home);
     for run in 0..agents {
         let _ = writeln!(jobs, "{}", serde_json::json!({"agent": "localexec", "id": run.to_string(), "prompt": command}));
     }
     let mut child = Command::new(sabir)
         .args(["batch", "-", "--jobs", &agents.to_string()])
+        .args(arguments.no_journal.then_some("--no-journal"))
+        .env("SABIR_HOME", home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -47,6 +47,12 @@ const RESERVED: &[Reserved] = &[
         except: &["crates/sabir-run/src/spawn.rs", "crates/sabir-openai/src/shell.rs"],
         why: "processes are started in one place of each crate that starts any",
     },
+    Reserved {
+        words: &["\"runs\"", ".seg\"", "tokio"],
+        inside: "crates/sabir-store/src/",
+        except: &["crates/sabir-store/src/layout.rs"],
+        why: "the store has no async, and its layout alone knows names of files",
+    },
     Reserved { words: &["todo!", "unimplemented!", "dbg!"], inside: "", except: &[], why: "what is not done is not merged" },
 ];
 

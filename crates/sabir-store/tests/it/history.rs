@@ -104,7 +104,10 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m2", 3, 5)));
     home.read(true);
     // The same beginning, another end, and longer.
-    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m9", 3, 600) + &answer("one", "m8", 4, 1)));
+    home.write(
+        "one.jsonl",
+        &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &answer("one", "m9", 3, 600) + &answer("one", "m8", 4, 1)),
+    );
     assert_eq!(counted(&home.read(true)).1, 641);
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
     assert_eq!(counted(&home.read(true)).1, 40);

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::{Event, RunId};
+use sabir_core::fold::ResultOptions;
+use sabir_core::line::{RawLine, Source};
+use sabir_core::time::Timestamp;
 use sabir_run::{Controller, Sink};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
@@ -19,6 +22,7 @@ use super::agents;
 use crate::cli::{AskArguments, BatchArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::journal::{self, Recording};
 use crate::output::{Options, Output};
 use crate::print;
 use crate::print::live::Live;
@@ -62,6 +66,7 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
         }
     }));
     let runtime = super::run::runtime()?;
+    let journaled = journal::wanted(arguments.no_journal);
     let worst = Rc::new(RefCell::new(Exit::Completed));
     let local = LocalSet::new();
     local.block_on(&runtime, async {
@@ -73,10 +78,17 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
             let (control, to) = (controller.control(), arguments.to.clone());
             running.push(tokio::task::spawn_local(async move {
                 let Ok(_place) = room.acquire().await else { return };
-                let mut sink = Shared { output: Output::new(&to, Options::default()), live, buffer: Vec::new() };
+                let output = Output::new(&to, Options::default());
+                let mut sink = Shared { output, live, recording: Recording::default(), buffer: Vec::new() };
                 let plan = start::plan(job.agent, &job.prompt, &job.extra, &job.ask, job.run_id.clone()).await;
-                let exit = match plan {
-                    Ok(plan) => {
+                let result = ResultOptions { model: job.ask.model.clone(), prices: None };
+                let recorded = plan.and_then(|plan| {
+                    let recording = if journaled { Recording::begin(&plan, result)? } else { Recording::default() };
+                    Ok((plan, recording))
+                });
+                let exit = match recorded {
+                    Ok((plan, recording)) => {
+                        sink.recording = recording;
                         let ended = sabir_run::run(plan, control, &mut sink).await;
                         if ended.killed { Exit::Killed } else { Exit::of(ended.outcome, ended.cause) }
                     }
@@ -85,11 +97,14 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
                         failure.exit
                     }
                 };
-                let Shared { output, live, mut buffer } = sink;
+                let Shared { output, live, recording, mut buffer } = sink;
                 if let Err(failure) = output.end(&mut buffer) {
                     print::failure(&failure);
                 }
                 live.write(buffer);
+                let kept = recording.end();
+                // The disk of one run does not keep the others waiting.
+                let _ = tokio::task::spawn_blocking(move || journal::finish(kept)).await;
                 let mut worst = worst.borrow_mut();
                 *worst = (*worst).max(exit);
             }));
@@ -156,19 +171,26 @@ fn read(arguments: &BatchArguments) -> Result<Vec<Checked>, Failure> {
 struct Shared {
     output: Output,
     live: Rc<Live>,
+    recording: Recording,
     buffer: Vec<u8>,
 }
 
 impl Sink for Shared {
     fn event(&mut self, event: &Event<'_>) {
-        self.output.event(event, &mut self.buffer);
+        self.output.event_and_record(event, &mut self.buffer, &mut self.recording);
+    }
+
+    fn line(&mut self, line: &RawLine<'_>, source: Source, at: Option<Timestamp>) {
+        self.recording.line(line, source, at);
     }
 
     fn idle(&mut self) {
         self.live.write(std::mem::take(&mut self.buffer));
+        self.recording.idle();
     }
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.live.poll_room(context)
+        ready!(self.live.poll_room(context));
+        self.recording.poll_room(context)
     }
 }

@@ -3,17 +3,20 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use sabir_core::agent::Agent;
 use sabir_core::event::{Event, RunId};
 use sabir_core::fold::ResultOptions;
+use sabir_core::line::{RawLine, Source};
+use sabir_core::time::Timestamp;
 use sabir_run::{Controller, Ended, Plan, Sink};
 
 use super::agents;
 use crate::cli::RunArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::journal::{self, Recording};
 use crate::output::{self, Output};
 use crate::print::live::Live;
 use crate::print::{self, hint};
@@ -28,11 +31,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         (_, true) => output::ANSWER,
         _ => arguments.to.as_str(),
     };
-    let options = output::Options {
-        result: ResultOptions { model: arguments.ask.model.clone(), prices },
-        session_id: arguments.session_id.clone(),
-        logs: false,
-    };
+    let result = ResultOptions { model: arguments.ask.model.clone(), prices };
+    let options = output::Options { result: result.clone(), session_id: arguments.session_id.clone(), logs: false };
     let output = Output::new(name, options);
     let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
     let run_id = arguments.run_id.as_deref().map_or_else(start::run_id, RunId::from);
@@ -45,7 +45,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        go(plan, output, raw, name != output::HUMAN).await
+        let recording =
+            if journal::wanted(arguments.no_journal) { Recording::begin(&plan, result)? } else { Recording::default() };
+        go(plan, output, recording, raw, name != output::HUMAN).await
     })
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::io("starting the event loop failed", &error))
 }
 
-async fn go(plan: Plan, output: Output, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
+async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
     let agent = plan.agent;
     let controller = Controller::default();
     let control = controller.control();
@@ -70,13 +72,14 @@ async fn go(plan: Plan, output: Output, raw: Option<Raw>, tell: bool) -> Result<
         }
     });
     let signals = tokio::spawn(listen(controller));
-    let mut sink = Printed { output, live, raw, buffer: Vec::new() };
+    let mut sink = Printed { output, live, recording, raw, buffer: Vec::new() };
     let ended = sabir_run::run(plan, control, &mut sink).await;
     signals.abort();
-    let Printed { output, live, raw, mut buffer } = sink;
-    output.end(&mut buffer)?;
+    let Printed { output, live, recording, raw, mut buffer } = sink;
+    let written = output.end(&mut buffer);
     live.write(buffer);
-    live.finish()?;
+    journal::finish(recording.end());
+    live.finish().and(written)?;
     if let Some(Raw { failure: Some(error), .. }) = raw {
         return Err(Failure::io("writing what the agent printed failed", &error));
     }
@@ -100,7 +103,7 @@ async fn go(plan: Plan, output: Output, raw: Option<Raw>, tell: bool) -> Result<
 /// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.
 fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
     let live = Live::start(false, || ());
-    let mut sink = Printed { output, live, raw: None, buffer: Vec::new() };
+    let mut sink = Printed { output, live, recording: Recording::default(), raw: None, buffer: Vec::new() };
     sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
     let Printed { output, live, mut buffer, .. } = sink;
     output.end(&mut buffer)?;
@@ -176,13 +179,18 @@ impl Raw {
 struct Printed {
     output: Output,
     live: Live,
+    recording: Recording,
     raw: Option<Raw>,
     buffer: Vec<u8>,
 }
 
 impl Sink for Printed {
     fn event(&mut self, event: &Event<'_>) {
-        self.output.event(event, &mut self.buffer);
+        self.output.event_and_record(event, &mut self.buffer, &mut self.recording);
+    }
+
+    fn line(&mut self, line: &RawLine<'_>, source: Source, at: Option<Timestamp>) {
+        self.recording.line(line, source, at);
     }
 
     fn raw(&mut self, bytes: &[u8]) {
@@ -196,9 +204,11 @@ impl Sink for Printed {
         if let Some(meter) = self.output.meter() {
             self.live.meter(meter);
         }
+        self.recording.idle();
     }
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.live.poll_room(context)
+        ready!(self.live.poll_room(context));
+        self.recording.poll_room(context)
     }
 }

@@ -4,6 +4,8 @@
 #[cfg(unix)]
 mod agent_loop;
 mod drift;
+#[cfg(unix)]
+mod journal;
 mod parse;
 mod run;
 #[cfg(unix)]
@@ -16,10 +18,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The command, with nothing of the machine that could change what it prints.
+/// The command, with nothing of the machine that could change what it prints, and no journal outside the test's own folder.
 fn sabir() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sabir"));
-    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("SABIR_HOME")
+        .env("SABIR_JOURNAL", "off")
+        .stdin(Stdio::null());
     command
 }
 

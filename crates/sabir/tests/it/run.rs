@@ -13,18 +13,18 @@ use serde_json::Value;
 
 use crate::{sabir, stderr, stdout};
 
-const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
-const RESULT: &str =
+pub(crate) const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
+pub(crate) const RESULT: &str =
     r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1,"duration_ms":5}"#;
 const TOOL: &str = r#"{"type":"assistant","message":{"id":"m1","role":"assistant","model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"wait"}}]},"session_id":"s"}"#;
 
 /// A shell script that plays an agent, in a folder of its own.
-struct Script {
-    folder: tempfile::TempDir,
+pub(crate) struct Script {
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Script {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let script = Self { folder };
         fs::write(script.path(), format!("#!/bin/sh\n{text}\n")).expect("written");
@@ -32,27 +32,29 @@ impl Script {
         script
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("agent")
     }
 
     /// A file beside the script, which is its working folder.
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// `sabir run claude-code` with this script as its program.
-    fn start(&self, arguments: &[&str]) -> Child {
+    /// `sabir run claude-code` with this script as its program, and a journal beside it.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         let mut command = sabir();
         command
             .args(["run", "claude-code", "do it", "--json", "--program"])
             .arg(self.path())
             .arg("--cwd")
-            .arg(self.folder.path());
+            .arg(self.folder.path())
+            .env("SABIR_HOME", self.file("home"))
+            .env_remove("SABIR_JOURNAL");
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait_with_output().expect("it ends")
     }
 
@@ -63,7 +65,7 @@ impl Script {
     }
 }
 
-fn events(output: &Output) -> Vec<Value> {
+pub(crate) fn events(output: &Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
@@ -75,7 +77,7 @@ fn exited(output: &Output) -> Value {
 }
 
 /// Reads events until one of that kind has come; keeps the rest readable.
-fn wait_for(child: &mut Child, kind: &str) -> BufReader<std::process::ChildStdout> {
+pub(crate) fn wait_for(child: &mut Child, kind: &str) -> BufReader<std::process::ChildStdout> {
     let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
     while reader.read_line(&mut line).expect("readable") > 0 {
@@ -169,7 +171,7 @@ fn a_program_without_its_interpreter_never_began() {
 
 #[test]
 fn the_first_signal_stops_in_good_order_and_exits_with_4() {
-    let script = Script::new(&format!("trap 'exit 0' INT\necho '{INIT}'\nsleep 1000 &\necho $! >child\nwait"));
+    let script = Script::new(&format!("trap 'exit 0' INT\nsleep 1000 &\necho $! >child\necho '{INIT}'\nwait"));
     let mut child = script.start(&[]);
     let reader = wait_for(&mut child, "session");
     signal(&child, Signal::SIGINT);
@@ -353,8 +355,11 @@ fn fifty_agents_at_once_lose_nothing() {
     for number in 0..AGENTS {
         writeln!(jobs, r#"{{"agent":"localexec","id":"run-{number}","prompt":"seq {LINES}"}}"#).expect("written");
     }
+    let folder = tempfile::tempdir().expect("a folder");
     let mut child = sabir()
         .args(["batch", "-", "--jobs", "50"])
+        .env("SABIR_HOME", folder.path())
+        .env_remove("SABIR_JOURNAL")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -371,6 +376,8 @@ fn fifty_agents_at_once_lose_nothing() {
         assert_eq!(said.lines().count(), LINES, "{id}");
         assert!(of_run.iter().zip(1..).all(|(event, seq)| event["seq"] == seq), "{id}: seq is dense");
         assert_eq!(of_run.last().map(|event| &event["outcome"]), Some(&"completed".into()), "{id}");
+        let kept = crate::journal::kept(folder.path(), &id);
+        assert!(kept.events.iter().eq(of_run.iter().copied()) && kept.printed.lines().count() == LINES, "{id} is journaled");
     }
 }
 

@@ -20,6 +20,7 @@ fn bad_input_has_an_error_and_a_hint() {
         (&["parse", "--agent", "claud"], "there is no agent named claud", "hint: did you mean claude"),
         (&["parse", "--agent", "zzz"], "there is no agent named zzz", "hint: `sabir agents`"),
         (&["parse", "--prices", "no-such-file"], "can't use the price list", "hint: "),
+        (&["prune"], "nothing says which runs may go", "hint: sabir prune --older-than 30d"),
         (&["demo", "codx"], "there is no recording of codx", "hint: did you mean codex?"),
     ] {
         let (code, said) = refused(arguments);
@@ -30,9 +31,15 @@ fn bad_input_has_an_error_and_a_hint() {
 
 #[test]
 fn clap_errors_are_bad_usage_too() {
-    for arguments in
-        [&["--nope"][..], &["parse", "--to", "nope"], &["parse", "--signal", "NOPE"], &["demo", "--speed", "-1"], &["nope"]]
-    {
+    for arguments in [
+        &["--nope"][..],
+        &["parse", "--to", "nope"],
+        &["parse", "--signal", "NOPE"],
+        &["demo", "--speed", "-1"],
+        &["prune", "--max-size", "much"],
+        &["prune", "--yes", "--dry-run"],
+        &["nope"],
+    ] {
         let (code, said) = refused(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
         assert!(said.contains("error:"), "{said}");
@@ -87,7 +94,7 @@ fn help_version_and_completions_are_there() {
     assert!(stdout(&run(&["--version"], b"")).starts_with("sabir "));
     let help = run(&["--help"], b"");
     assert!(help.status.success());
-    for word in ["parse", "agents", "demo", "completions", "Exit codes"] {
+    for word in ["parse", "agents", "prune", "demo", "completions", "Exit codes"] {
         assert!(stdout(&help).contains(word), "{word}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -1,0 +1,158 @@
+//! What is told about a run: at its beginning, and when nothing more is written.
+
+use sabir_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What was known when the run began. It holds no secret: see [`crate::meta::without_secrets`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    /// `sabir.run/1`.
+    pub schema: String,
+    /// The run.
+    pub run_id: String,
+    /// The agent's id.
+    pub agent: String,
+    /// Its version, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// The version of Sabir.
+    pub sabir_version: String,
+    /// What was executed.
+    pub program: String,
+    /// With which arguments. Where the prompt was one of them, `[prompt]` stands in its place.
+    pub arguments: Vec<String>,
+    /// Where.
+    pub cwd: String,
+    /// What the agent was to do.
+    pub prompt: String,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+}
+
+impl Meta {
+    /// The schema that is written.
+    pub const SCHEMA: &str = "sabir.run/1";
+}
+
+/// Why nothing more was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// All that was appended has been written.
+    pub complete: bool,
+    /// Why not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// How many records were too large to be kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub too_large: u64,
+    /// Where the result is, so that a list of many runs need not read them whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Place>,
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The segment.
+    pub segment: u32,
+    /// The byte that it begins at.
+    pub offset: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What stands for a secret.
+pub const SECRET: &str = "[secret]";
+/// What stands for the prompt among the arguments.
+pub const PROMPT: &str = "[prompt]";
+
+/// Parts of names that say that a value is secret.
+const SECRET_NAMES: &[&str] = &["key", "token", "secret", "password", "passwd", "credential", "auth", "bearer", "cookie"];
+/// How keys of well-known services begin.
+const SECRET_STARTS: &[&str] =
+    &["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "ya29."];
+/// A shorter value is not a secret but a word, and would be found everywhere.
+const SHORTEST: usize = 8;
+
+/// Whether a variable or an option of that name holds a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    // `--max-tokens` is a number.
+    !name.ends_with("tokens") && SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// The values of variables that hold a secret, the longest first.
+pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+    let is_path = |value: &str| value.starts_with('/') || value.starts_with('~');
+    let mut values: Vec<String> = variables
+        .into_iter()
+        .filter(|(name, value)| is_secret_name(name) && value.len() >= SHORTEST && !is_path(value))
+        .map(|(_, value)| value)
+        .collect();
+    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    values
+}
+
+/// A text with these values taken out.
+pub fn without_values(text: &str, secrets: &[String]) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), SECRET))
+}
+
+/// A command line with its secrets taken out: the values of secret variables, what follows an option with a secret's name,
+/// and what looks like a key.
+pub fn without_secrets(arguments: &[String], prompt: &str, secrets: &[String]) -> Vec<String> {
+    let mut value_is_secret = false;
+    let each = |argument: &String| {
+        let is_option = argument.starts_with('-');
+        if std::mem::take(&mut value_is_secret) && !is_option {
+            return SECRET.to_owned();
+        }
+        if !prompt.is_empty() && argument == prompt {
+            return PROMPT.to_owned();
+        }
+        let (name, value) = argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        if (is_option || value.is_some()) && !name.contains(char::is_whitespace) && is_secret_name(name) {
+            value_is_secret = value.is_none();
+            return value.map_or_else(|| argument.clone(), |_| format!("{name}={SECRET}"));
+        }
+        let text = without_values(argument, secrets);
+        let is_key = |word: &str| word.len() > 2 * SHORTEST && SECRET_STARTS.iter().any(|start| word.starts_with(start));
+        let words = text.split([' ', '=', ':', '"', '\'', ',']).filter(|word| is_key(word)).map(str::to_owned);
+        words.collect::<Vec<_>>().iter().fold(text.clone(), |text, word| text.replace(word.as_str(), SECRET))
+    };
+    arguments.iter().map(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{secret_values, without_secrets, without_values};
+
+    #[test]
+    fn secrets_are_taken_out_of_a_command_line_and_the_rest_stays() {
+        let variables =
+            [("MY_TOKEN", "very-long-value"), ("API_KEY", "short"), ("PATH", "/usr/bin:/bin"), ("SSH_AUTH_SOCK", "/tmp/x/y")];
+        let secrets = secret_values(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(secrets, ["very-long-value"]);
+        let cases = [
+            (&["--model", "x", "say it"][..], &["--model", "x", "[prompt]"][..]),
+            (&["--api-key", "abc", "-v"], &["--api-key", "[secret]", "-v"]),
+            (&["--api-key=abc", "OPENAI_API_KEY=abc"], &["--api-key=[secret]", "OPENAI_API_KEY=[secret]"]),
+            (&["-c", "x=\"very-long-value\""], &["-c", "x=\"[secret]\""]),
+            (&["-H", "X: sk-0123456789abcdefgh"], &["-H", "X: [secret]"]),
+            (&["--token", "--other", "word"], &["--token", "--other", "word"]),
+            (&["--max-tokens", "12"], &["--max-tokens", "12"]),
+            (&["a key is a key = yes"], &["a key is a key = yes"]),
+        ];
+        for (given, want) in cases {
+            let given: Vec<String> = given.iter().map(|&argument| argument.to_owned()).collect();
+            assert_eq!(without_secrets(&given, "say it", &secrets), want);
+        }
+        assert_eq!(without_values("use very-long-value", &secrets), "use [secret]");
+    }
+}

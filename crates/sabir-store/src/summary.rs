@@ -1,0 +1,101 @@
+//! What a list of runs shows, read from a few places of a journal and not from all of it.
+
+use std::io;
+
+use crate::layout::RunFolder;
+use crate::meta::{End, Meta, Place};
+use crate::reader::Reader;
+use crate::record::{self, HEAD, Head, Kind};
+use crate::segment::{Header, Opening};
+use crate::window::Window;
+
+/// What became of a run, as far as its journal knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// A process writes it now.
+    Running,
+    /// It was written to its end.
+    Ended,
+    /// Its writer is gone and has not said why: it was killed, or the machine died.
+    Died,
+}
+
+/// A run in short. With several epochs, the last one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Whether it goes on.
+    pub state: State,
+    /// What was known at its beginning; `None` when that can't be read.
+    pub meta: Option<Meta>,
+    /// The session result as JSON; `None` when there is none, or the run has no whole end: its events still tell.
+    pub result: Option<Vec<u8>>,
+    /// How the journal ended.
+    pub end: Option<End>,
+}
+
+/// An end is never longer than this, and the last thing in the last segment.
+const LONGEST_END: usize = 4096;
+
+/// Reads a run in short.
+pub fn summary(folder: &RunFolder) -> io::Result<Summary> {
+    // Before anything is read: a run that ends meanwhile is one that runs.
+    let live = folder.is_live();
+    let numbers = folder.segments()?;
+    let end = match numbers.last() {
+        Some(last) if !live => end(folder, *last)?,
+        _ => None,
+    };
+    let result = match end.as_ref().and_then(|end| end.result) {
+        Some(place) => result(folder, place)?,
+        None => None,
+    };
+    let state = match (live, &end) {
+        (true, _) => State::Running,
+        (false, Some(_)) => State::Ended,
+        (false, None) => State::Died,
+    };
+    Ok(Summary { state, meta: meta(folder, &numbers)?, result, end })
+}
+
+/// The first record of the last epoch.
+fn meta(folder: &RunFolder, numbers: &[u32]) -> io::Result<Option<Meta>> {
+    let mut first: Option<(u32, u32)> = None;
+    for number in numbers.iter().rev() {
+        let opening = Header::parse(Window::open(&folder.segment(*number))?.bytes(0, usize::from(u16::MAX))?);
+        let Opening::Whole(header, _) = opening else { continue };
+        if first.is_some_and(|(_, epoch)| epoch != header.epoch) {
+            break;
+        }
+        first = Some((*number, header.epoch));
+    }
+    let Some((number, _)) = first else { return Ok(None) };
+    let mut reader = Reader::only(folder.clone(), number);
+    let record = reader.next()?.filter(|record| record.kind == Kind::Meta);
+    Ok(record.and_then(|record| serde_json::from_slice(record.payload).ok()))
+}
+
+fn end(folder: &RunFolder, last: u32) -> io::Result<Option<End>> {
+    let mut window = Window::open(&folder.segment(last))?;
+    let size = window.len()?;
+    let from = size.saturating_sub(LONGEST_END as u64);
+    let bytes = window.bytes(from, LONGEST_END)?;
+    let seed = record::seed(folder.id());
+    let found = (0..bytes.len()).find(|at| {
+        let rest = &bytes[*at..];
+        Head::parse(rest).is_some_and(|head| head.kind == Kind::End && head.size == rest.len() && head.holds(rest, seed))
+    });
+    Ok(found.and_then(|at| serde_json::from_slice(&bytes[at + HEAD..]).ok()))
+}
+
+fn result(folder: &RunFolder, place: Place) -> io::Result<Option<Vec<u8>>> {
+    let mut window = match Window::open(&folder.segment(place.segment)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        window => window?,
+    };
+    let Some(head) = Head::parse(window.bytes(place.offset, HEAD)?).filter(|head| head.kind == Kind::Result) else {
+        return Ok(None);
+    };
+    let bytes = window.bytes(place.offset, head.size)?;
+    let whole = bytes.len() == head.size && head.holds(bytes, record::seed(folder.id()));
+    Ok(whole.then(|| bytes[HEAD..].to_vec()))
+}

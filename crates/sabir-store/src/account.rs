@@ -61,14 +61,17 @@ pub fn sessions(logs: &[Log]) -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
     let mut by_id: HashMap<(&str, &str), usize> = HashMap::new();
     for (place, log) in logs.iter().enumerate() {
-        if let Role::Session(id) = &log.file.role {
-            by_id.entry((log.file.agent.id.0, id)).or_insert(sessions.len());
-            sessions.push(Session::of(log, id, place));
-        }
+        let id = match &log.file.role {
+            Role::Session(id) => id.as_str(),
+            Role::Run(folder) => folder.id(),
+            _ => continue,
+        };
+        by_id.entry((log.file.agent.id.0, id)).or_insert(sessions.len());
+        sessions.push(Session::of(log, id, place));
     }
     for (place, log) in logs.iter().enumerate() {
         let id = match &log.file.role {
-            Role::Session(_) | Role::Database => continue,
+            Role::Session(_) | Role::Run(_) | Role::Database => continue,
             Role::Of(id) => id.as_str(),
             Role::Stray => log.ledger.session.as_deref().unwrap_or_default(),
         };

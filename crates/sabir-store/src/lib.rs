@@ -15,7 +15,7 @@
 //!
 //! The agents' own logs are only read: [`history`] finds them and reads them in short, [`index`] keeps what was read,
 //! [`account`] makes sessions of files and counts every response once, [`whole`] reads a session as events; [`usage`],
-//! [`search`] and [`query`] answer questions.
+//! [`search`] and [`query`] answer questions. [`runs`] puts the journal into the same list.
 
 pub mod account;
 pub mod cursor;
@@ -29,6 +29,7 @@ pub mod query;
 pub mod reader;
 pub mod record;
 pub mod repair;
+pub mod runs;
 pub mod search;
 pub mod segment;
 pub mod summary;

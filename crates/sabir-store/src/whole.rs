@@ -5,14 +5,24 @@ use std::io::{self, Read as _};
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, RunId};
+use sabir_core::event::{Event, EventKind, RunId};
 use sabir_core::line::{Line, LineBuffer, Source};
+use sabir_core::time::Timestamp;
 
 use crate::account::Session;
+use crate::history::Role;
 use crate::index::Log;
+use crate::layout::RunFolder;
+use crate::meta::Meta;
+use crate::reader::Reader;
+use crate::record::{self, Kind};
 
-/// Decodes a session and hands out its events. Lines are numbered through all of its files.
+/// Hands out the events of a session: those that were made when it ran, where Sabir ran it, else those that its log
+/// gives. Lines are numbered through all of its files.
 pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    if let Some(folder) = run_of(session, logs) {
+        return kept_events(folder, take);
+    }
     let Some(start) = Start::kept(session.agent) else { return Ok(()) };
     let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
     let mut spare = Vec::new();
@@ -32,8 +42,74 @@ pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>))
     Ok(())
 }
 
+/// The run of the journal that a session is.
+pub fn run_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l RunFolder> {
+    match &logs[*session.logs.first()?].file.role {
+        Role::Run(folder) => Some(folder),
+        _ => None,
+    }
+}
+
+/// The events as they were made when the run was watched.
+fn kept_events(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    while let Some(record) = reader.next()? {
+        if record.kind == Kind::Event
+            && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
+        {
+            take(&event);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes the raw lines of a run anew, with the dialects of this version.
+pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    let mut decoder: Option<Decoder> = None;
+    let mut end = End::default();
+    while let Some(record) = reader.next()? {
+        let at = i64::try_from(record.at).ok().filter(|at| *at > 0).and_then(Timestamp::from_millis);
+        match record.kind {
+            Kind::Meta => {
+                let meta: Meta = serde_json::from_slice(record.payload)?;
+                let start = Start::named(&meta.agent).unwrap_or_else(Start::auto);
+                let (agent_version, run_id) = (meta.agent_version, RunId::from(meta.run_id.as_str()));
+                decoder = Some(Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start }));
+            }
+            Kind::Raw => {
+                if let (Some(decoder), Some((raw, source))) = (&mut decoder, record::raw_line(record.payload)) {
+                    let mut events = Vec::new();
+                    decoder.line(&raw.to_line(at, source), &mut events);
+                    events.iter().for_each(&mut *take);
+                }
+            }
+            // How the process ended is not in its lines.
+            Kind::Event => {
+                if let Ok(Event {
+                    at, kind: EventKind::Exited { exit_code, signal, cancelled, timeout, quiescent, .. }, ..
+                }) = serde_json::from_slice(record.payload)
+                {
+                    let signal = signal.map(std::borrow::Cow::into_owned);
+                    end = End { exit_code, signal, cancelled, timeout, quiescent, at, start_failed: None };
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut last = Vec::new();
+    if let Some(mut decoder) = decoder {
+        decoder.end(&end, &mut last);
+    }
+    last.iter().for_each(take);
+    Ok(())
+}
+
 /// Hands out the raw bytes of a session, file by file, until the taker has had enough.
 pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+    if let Some(folder) = run_of(session, logs) {
+        return raw_lines(folder, take);
+    }
     let mut chunk = vec![0; LineBuffer::CHUNK];
     for log in session.logs.iter().map(|place| &logs[*place]) {
         let mut file = File::open(&log.file.path)?;
@@ -44,6 +120,23 @@ pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool)
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the agent of a run printed to its standard output, byte by byte.
+fn raw_lines(folder: &RunFolder, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    while let Some(record) = reader.next()? {
+        if record.kind != Kind::Raw {
+            continue;
+        }
+        if let Some((line, Source::Stdout)) = record::raw_line(record.payload) {
+            let end: &[u8] = if line.terminated { b"\n" } else { b"" };
+            if !(take(line.bytes) && take(end)) {
+                return Ok(());
             }
         }
     }

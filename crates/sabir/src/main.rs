@@ -8,6 +8,7 @@ mod hint;
 mod input;
 mod journal;
 mod output;
+mod pace;
 mod past;
 mod print;
 mod start;
@@ -43,6 +44,9 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Ls(arguments) => commands::ls::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
         Command::Search(arguments) => commands::search::run(&arguments),
+        Command::Tail(arguments) => commands::tail::run(&arguments),
+        Command::Replay(arguments) => commands::replay::run(&arguments),
+        Command::Export(arguments) => commands::replay::export(&arguments),
         Command::Query(arguments) => commands::query::run(&arguments),
         Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

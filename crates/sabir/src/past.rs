@@ -1,5 +1,6 @@
 //! What ran before: the sessions that agents logged, as one list.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,7 @@ use sabir_core::event::Event;
 use sabir_store::account::{self, Session};
 use sabir_store::history::{self, Places};
 use sabir_store::index::{self, Log};
+use sabir_store::runs::RunLog;
 use sabir_store::whole;
 
 use crate::cli::past::Which;
@@ -24,8 +26,10 @@ use crate::when;
 /// All sessions in short.
 pub(crate) struct Past {
     pub(crate) logs: Vec<Log>,
-    /// In the order of the files.
+    /// In the order of the files, then the runs of the journal.
     pub(crate) sessions: Vec<Session>,
+    /// Runs that are a part of a session which its agent logged. The session stands for them in lists and sums.
+    parts: Vec<Session>,
 }
 
 /// Reads all logs in short, those of one agent where it is named. What can't be read is said and left out.
@@ -37,8 +41,33 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
     progress.end();
     let failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     tell_failures(&failures);
-    let sessions = account::sessions(&read.logs);
-    Past { logs: read.logs, sessions }
+    let logged = account::sessions(&read.logs);
+    let mut logs = read.logs;
+    let mut parts = Vec::new();
+    let mut alone = Vec::new();
+    let ids: HashSet<&str> = logged.iter().map(|session| session.id.as_str()).collect();
+    for run in runs(agent) {
+        let is_part = run.session.as_deref().is_some_and(|id| ids.contains(id));
+        if is_part { parts.push(run.log) } else { alone.push(run.log) }
+    }
+    logs.append(&mut alone);
+    let sessions = account::sessions(&logs);
+    let shown = logs.len();
+    logs.append(&mut parts);
+    let all = account::sessions(&logs);
+    let parts = all.into_iter().filter(|session| session.logs.first().is_some_and(|place| *place >= shown)).collect();
+    Past { logs, sessions, parts }
+}
+
+/// The runs of the journal.
+fn runs(agent: Option<&'static Agent>) -> Vec<RunLog> {
+    let Ok(home) = sabir_store::Home::find() else { return Vec::new() };
+    let mut runs = sabir_store::runs::runs(&home).unwrap_or_else(|error| {
+        warning(&format!("can't read the journal in {}: {error}", home.path().display()));
+        Vec::new()
+    });
+    runs.retain(|run| agent.is_none_or(|agent| agent.id == run.log.file.agent.id));
+    runs
 }
 
 /// How many unreadable files are named one by one.
@@ -71,7 +100,8 @@ fn index_path() -> Option<PathBuf> {
 impl Past {
     /// The session whose id starts so.
     pub(crate) fn session(&self, prefix: &str) -> Result<&Session, Failure> {
-        let mut matching: Vec<&Session> = self.sessions.iter().filter(|session| session.id.starts_with(prefix)).collect();
+        let all = self.sessions.iter().chain(&self.parts);
+        let mut matching: Vec<&Session> = all.filter(|session| session.id.starts_with(prefix)).collect();
         if let Some(exact) = matching.iter().find(|session| session.id == prefix) {
             return Ok(exact);
         }

@@ -10,6 +10,8 @@ use std::time::UNIX_EPOCH;
 use sabir_core::agent::{self, Agent};
 use sabir_core::history::{History, Part, Root};
 
+use crate::layout::RunFolder;
+
 /// Where to look: the user's home folder and the variables that move an agent's folder.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
@@ -47,6 +49,8 @@ pub enum Role {
     Stray,
     /// A database of sessions.
     Database,
+    /// A run of the journal.
+    Run(RunFolder),
 }
 
 /// What there is.

@@ -152,3 +152,60 @@ pub(crate) struct QueryArguments {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Watch a run that Sabir started, from its beginning.
+///
+/// Shows what is in the journal and, with `-f`, goes on as more comes until the run is over.
+#[derive(Args)]
+pub(crate) struct TailArguments {
+    /// The run's id, or the beginning of it [default: the latest run].
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// Go on until the run is over.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
+    pub(crate) to: String,
+}
+
+/// Play a session again.
+///
+/// A run that Sabir started is decoded anew from what the agent printed, with the dialects of this version; `--diff` tells
+/// what is different from the events that were made then. A session that an agent logged is decoded from its log.
+#[derive(Args)]
+pub(crate) struct ReplayArguments {
+    /// The session's id, or the beginning of it.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// How many times faster than it happened; 0 is as fast as possible.
+    #[arg(long, short, value_name = "N", default_value_t = 0.0, value_parser = crate::commands::demo::speed)]
+    pub(crate) speed: f64,
+
+    /// Tell only what is different from the events that were made when it ran. Exits with 1 when something is.
+    #[arg(long, conflicts_with_all = ["speed", "to"])]
+    pub(crate) diff: bool,
+
+    /// What to print.
+    #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
+    pub(crate) to: String,
+}
+
+/// Write a session in the words of another tool.
+#[derive(Args)]
+pub(crate) struct ExportArguments {
+    /// The session's id, or the beginning of it.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// The words.
+    #[arg(long, short, value_name = "VIEW", default_value = "result", value_parser = crate::output::names())]
+    pub(crate) to: String,
+
+    /// The file to write [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

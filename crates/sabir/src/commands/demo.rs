@@ -3,7 +3,7 @@
 //! A recording is a text file: each line is the milliseconds since the start, a tab, and the line that the agent
 //! printed then.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
@@ -15,6 +15,7 @@ use sabir_core::time::Timestamp;
 use crate::cli::DemoArguments;
 use crate::exit::Exit;
 use crate::failure::{Failure, did_you_mean};
+use crate::pace::Pace;
 use crate::print::human::Human;
 use crate::print::json::Out;
 use crate::print::{color, width};
@@ -65,15 +66,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
 fn play(agent: &str, recording: &str, speed: f64, out: &mut Out) -> Result<(), Failure> {
     let mut decoder = Decoder::new(Start { run_id: RunId::from(agent), ..Start::auto() });
     let mut human = Human::new(ResultOptions::default(), color(), width());
-    let started = Instant::now();
+    let pace = Pace::new(speed);
     for (index, line) in recording.lines().enumerate() {
         let (millis, text) = line.split_once('\t').unwrap_or(("0", line));
         let due = Duration::from_millis(millis.parse().unwrap_or(0));
-        if speed > 0.0 {
-            // A speed close to nothing would wait for ever; nobody does.
-            let wait = Duration::try_from_secs_f64(due.as_secs_f64() / speed).unwrap_or(Duration::MAX);
-            std::thread::sleep(wait.saturating_sub(started.elapsed()));
-        }
+        std::thread::sleep(pace.until_after(due));
         let mut events = Vec::new();
         let at = i64::try_from(due.as_millis()).ok().and_then(|millis| Timestamp::from_millis(RECORDED_AT + millis));
         decoder.line(&Line { at, ..Line::of(index as u64 + 1, text) }, &mut events);

@@ -4,7 +4,9 @@ use std::io::IsTerminal as _;
 
 use sabir_core::fold::SessionResult;
 use sabir_core::time::Timestamp;
+use sabir_store::RunFolder;
 use sabir_store::account::Session;
+use sabir_store::whole;
 use serde::Serialize;
 
 use crate::cli::past::LsArguments;
@@ -30,7 +32,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         .sessions
         .iter()
         .filter(|session| which.session(session) && which.time(session) && which.models(session))
-        .filter(|session| status.as_deref().is_none_or(|status| session.outcome.as_str().eq_ignore_ascii_case(status)))
+        .filter(|session| status.as_deref().is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
         .collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let all = sessions.len();
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 session.id.chars().take(ID).collect(),
                 session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
                 session.agent.id.0.to_owned(),
-                session.outcome.as_str().to_owned(),
+                state(&past, session).to_owned(),
                 grouped(session.spent.total()),
                 session.calls.to_string(),
                 folder(session.cwd.as_deref()),
@@ -63,6 +65,12 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         print::note(&format!("{shown} of {all} sessions; -n {all} shows all"));
     }
     Ok(Exit::Completed)
+}
+
+/// How a session stands: a run that somebody watches now is running.
+fn state(past: &Past, session: &Session) -> &'static str {
+    let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
+    if live { "running" } else { session.outcome.as_str() }
 }
 
 /// The last name of a path: the rest is mostly the same.
@@ -122,7 +130,7 @@ fn listed<'s>(past: &Past, session: &'s Session, result: Option<SessionResult>) 
         prompt: session.title.as_deref(),
         first: session.first.and_then(Timestamp::from_millis),
         last: session.last.and_then(Timestamp::from_millis),
-        outcome: session.outcome.as_str(),
+        outcome: state(past, session),
         models: &session.models,
         total_tokens: session.spent.total(),
         tool_calls: session.calls,

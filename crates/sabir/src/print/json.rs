@@ -21,7 +21,12 @@ impl Out {
 
     /// Writes what has been collected, once that is worth a system call.
     pub(crate) fn write_if_full(&mut self) -> Result<(), Failure> {
-        if self.buffer.len() >= PIECE { self.write() } else { Ok(()) }
+        if self.is_full() { self.write() } else { Ok(()) }
+    }
+
+    /// Whether what has been collected is worth a system call.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffer.len() >= PIECE
     }
 
     /// Writes what has been collected.

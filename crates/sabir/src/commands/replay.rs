@@ -1,0 +1,140 @@
+//! `sabir replay`: a session once more, with today's dialects; and `sabir export`: in other words.
+
+use std::fs;
+use std::io;
+use std::thread;
+
+use sabir_core::event::Event;
+use sabir_store::account::Session;
+use sabir_store::whole;
+
+use crate::cli::past::{ExportArguments, ReplayArguments};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Options, Output};
+use crate::pace::Pace;
+use crate::past::{self, Past};
+use crate::print;
+use crate::print::json::Out;
+
+/// How many differences are told one by one.
+const TOLD: usize = 20;
+
+pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
+    let past = past::load(None, true);
+    let session = past.session(&arguments.id)?;
+    if arguments.diff {
+        return differences(&past, session);
+    }
+    let mut output = Output::new(&arguments.to, Options::default());
+    let mut out = Out::default();
+    let mut pace = Pace::new(arguments.speed);
+    let mut written = Ok(());
+    anew(&past, session, &mut |event| {
+        if written.is_ok() {
+            let wait = pace.until(event.at);
+            if !wait.is_zero() {
+                written = out.write();
+                thread::sleep(wait);
+            }
+            output.event(event, out.buffer());
+            if written.is_ok() {
+                written = out.write_if_full();
+            }
+        }
+    })?;
+    written?;
+    output.end(out.buffer())?;
+    out.write()?;
+    Ok(Exit::Completed)
+}
+
+fn anew(past: &Past, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> Result<(), Failure> {
+    let read = match whole::run_of(session, &past.logs) {
+        Some(folder) => whole::decoded_anew(folder, take),
+        None => past.decode(session, take),
+    };
+    read.map_err(|error: io::Error| Failure::io(format_args!("reading session {} failed", session.id), &error))
+}
+
+/// Compares the events that were made then with those that are made now.
+fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
+    if whole::run_of(session, &past.logs).is_none() {
+        return Err(Failure::usage(format!("session {} was not run by Sabir, so no events were made then", session.id))
+            .hint("`sabir replay` without --diff decodes its log"));
+    }
+    let collect = |read: &mut dyn FnMut(&mut dyn FnMut(&Event<'_>)) -> Result<(), Failure>| {
+        let mut lines = Vec::new();
+        read(&mut |event| {
+            let mut line = Vec::new();
+            event.kind.write_json(&mut line);
+            lines.push(String::from_utf8_lossy(&line).into_owned());
+        })
+        .map(|()| lines)
+    };
+    let then = collect(&mut |take| {
+        past.decode(session, take).map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))
+    })?;
+    let now = collect(&mut |take| anew(past, session, take))?;
+    let mut out = Out::default();
+    let mut count = 0;
+    for (place, (then, now)) in pairs(&then, &now).enumerate() {
+        if then == now {
+            continue;
+        }
+        count += 1;
+        if count <= TOLD {
+            let line =
+                |sign: &str, text: Option<&String>| text.map(|text| format!("{sign} {} {text}\n", place + 1)).unwrap_or_default();
+            out.buffer().extend_from_slice(line("-", then).as_bytes());
+            out.buffer().extend_from_slice(line("+", now).as_bytes());
+        }
+    }
+    out.write()?;
+    match count {
+        0 => print::note("this version makes the same events"),
+        count => print::note(&format!("{count} of {} events differ", then.len().max(now.len()))),
+    }
+    Ok(if count == 0 { Exit::Completed } else { Exit::Failed })
+}
+
+/// Both lists side by side, to the end of the longer one.
+fn pairs<'l>(then: &'l [String], now: &'l [String]) -> impl Iterator<Item = (Option<&'l String>, Option<&'l String>)> {
+    (0..then.len().max(now.len())).map(|place| (then.get(place), now.get(place)))
+}
+
+pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
+    let past = past::load(None, true);
+    let session = past.session(&arguments.id)?;
+    let mut output = Output::new(&arguments.to, Options::default());
+    let mut out = Out::default();
+    let unwritable = |path: &std::path::Path, error: &io::Error| {
+        Failure::usage(format!("can't write {}: {error}", path.display())).hint("name another file with --output")
+    };
+    let mut file = match &arguments.output {
+        Some(path) => Some((path, fs::File::create(path).map_err(|error| unwritable(path, &error))?)),
+        None => None,
+    };
+    let mut flush = |out: &mut Out| match &mut file {
+        Some((path, file)) => {
+            let written = io::Write::write_all(file, out.buffer());
+            out.buffer().clear();
+            written.map_err(|error| unwritable(path, &error))
+        }
+        None => out.write(),
+    };
+    let mut written = Ok(());
+    past.decode(session, &mut |event| {
+        if written.is_ok() {
+            output.event(event, out.buffer());
+            if out.is_full() {
+                written = flush(&mut out);
+            }
+        }
+    })
+    .map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))?;
+    written?;
+    output.end(out.buffer())?;
+    flush(&mut out)?;
+    Ok(Exit::Completed)
+}

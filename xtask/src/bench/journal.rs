@@ -70,7 +70,7 @@ pub(crate) fn append(arguments: &AppendArguments) -> Result<()> {
     let mut began = Instant::now();
     for number in 1..=arguments.events {
         group.extend_from_slice(&event);
-        if number % 100 == 0 || number == arguments.events || began.elapsed() >= Duration::from_millis(20) {
+        if number.is_multiple_of(100) || number == arguments.events || began.elapsed() >= Duration::from_millis(20) {
             file.write_all(&group)?;
             group.clear();
             if arguments.kind == Way::Synced {

@@ -23,7 +23,7 @@ impl Numbers {
 /// What the record of that number holds.
 fn payload(seq: u64) -> Vec<u8> {
     let mut numbers = Numbers(seq);
-    let size = if seq % 97 == 0 { 300_000 } else { numbers.below(2_000) };
+    let size = if seq.is_multiple_of(97) { 300_000 } else { numbers.below(2_000) };
     (0..size).map(|_| u8::try_from(numbers.below(256)).expect("a byte")).collect()
 }
 

@@ -9,7 +9,7 @@
 
 mod ledger;
 
-pub use ledger::{Ledger, Response, Spent, id_of, time_of};
+pub use ledger::{Ledger, Response, Spent, id_of, id_with, time_of};
 
 use crate::agent::DialectEntry;
 
@@ -37,7 +37,7 @@ pub struct Root {
     pub variable: Option<&'static str>,
     /// The agent's folder below the home folder, where that variable is not set.
     pub home: &'static str,
-    /// The folder of logs below the agent's folder.
+    /// The folder of logs below the agent's folder, or the one file that it keeps.
     pub below: &'static str,
 }
 

@@ -112,7 +112,7 @@ impl Session {
         self.first = [self.first, ledger.first].into_iter().flatten().min();
         self.last = self.last.max(ledger.last);
         self.spent.add(&ledger.spent());
-        self.calls += ledger.responses.iter().map(|response| u64::from(response.calls)).sum::<u64>();
+        self.calls += u64::from(ledger.calls) + ledger.responses.iter().map(|response| u64::from(response.calls)).sum::<u64>();
         for model in &ledger.models {
             if !self.models.contains(model) {
                 self.models.push(model.clone());
@@ -183,6 +183,7 @@ impl Counted<'_> {
         if earlier {
             self.response.at = copy.response.at;
             self.session = copy.session;
+            self.model = copy.model;
         }
         earlier
     }

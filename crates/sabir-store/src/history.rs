@@ -2,8 +2,10 @@
 //!
 //! Files are read in chunks and never mapped: a live log may shrink under a reader. Nothing is ever written.
 
+mod database;
 mod find;
 mod read;
 
+pub use database::{note_database, session_lines};
 pub use find::{Found, LogFile, Places, Role, find};
 pub use read::{LINE_CAP, Progress, Tail, note_file};

@@ -16,18 +16,53 @@ use std::thread;
 use sabir_core::history::Ledger;
 use sabir_core::line::LineBuffer;
 
-use crate::history::{LINE_CAP, LogFile, Progress, note_file};
+use crate::history::{LINE_CAP, LogFile, Progress, Role, note_database, note_file};
 use table::{Row, Table};
 
-/// A log and what it says in short.
+/// A log and what it says in short. Of a database there are several, one for each session.
 #[derive(Debug)]
 pub struct Log {
-    /// The file.
+    /// The file. What a database holds of a session has the role that it has for the session.
     pub file: LogFile,
     /// What it says.
     pub ledger: Ledger,
     /// How far it was read.
     pub progress: Progress,
+}
+
+/// A file and what was read of it.
+#[derive(Debug)]
+struct Reading {
+    file: LogFile,
+    /// What a log says.
+    ledger: Ledger,
+    /// What a database says, by session.
+    sessions: Vec<(Role, Ledger)>,
+    progress: Progress,
+}
+
+impl Reading {
+    /// Reads what is new in a log, or a database from the start: any row of it may have changed.
+    fn read(&mut self, lines: &mut LineBuffer) -> io::Result<()> {
+        match self.file.role {
+            Role::Database => {
+                self.sessions = note_database(&self.file)?;
+                Ok(())
+            }
+            _ => note_file(&self.file, &mut self.ledger, &mut self.progress, lines),
+        }
+    }
+
+    fn into_logs(self) -> Vec<Log> {
+        let Self { file, ledger, sessions, progress } = self;
+        match file.role {
+            Role::Database => {
+                let log = |(role, ledger)| Log { file: LogFile { role, ..file.clone() }, ledger, progress };
+                sessions.into_iter().map(log).collect()
+            }
+            _ => vec![Log { file, ledger, progress }],
+        }
+    }
 }
 
 /// All logs, and what could not be read.
@@ -46,20 +81,20 @@ pub struct Logs {
 pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usize, usize)) -> Logs {
     let mut table = index.and_then(Table::open);
     let mut known: HashMap<PathBuf, Row> = table.as_mut().map(Table::rows).unwrap_or_default();
-    let mut done: Vec<Option<Log>> = Vec::with_capacity(files.len());
+    let mut done: Vec<Option<Reading>> = Vec::with_capacity(files.len());
     let mut jobs = Vec::new();
     for file in files {
         let row = known.remove(&file.path);
         match row {
-            Some(Row { identity, size, modified, ledger, progress })
+            Some(Row { identity, size, modified, ledger, sessions, progress })
                 if identity == file.identity && size == file.size && modified == file.modified =>
             {
-                done.push(Some(Log { file, ledger, progress }));
+                done.push(Some(Reading { file, ledger, sessions, progress }));
             }
             row => {
                 let row = row.filter(|row| row.identity == file.identity && row.size <= file.size);
                 let (ledger, progress) = row.map(|row| (row.ledger, row.progress)).unwrap_or_default();
-                jobs.push((done.len(), Log { file, ledger, progress }));
+                jobs.push((done.len(), Reading { file, ledger, sessions: Vec::new(), progress }));
                 done.push(None);
             }
         }
@@ -79,25 +114,29 @@ pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usi
         // Who cannot write the index reads more the next time; nothing else is lost.
         let _ = table.save(changed, &gone);
     }
-    logs.logs = done.into_iter().flatten().collect();
+    logs.logs = done.into_iter().flatten().flat_map(Reading::into_logs).collect();
     logs
 }
 
 /// Reads files on all cores, the largest first.
-fn read_all(mut jobs: Vec<(usize, Log)>, watch: &mut dyn FnMut(usize, usize), mut take: impl FnMut(usize, Log, io::Result<()>)) {
+fn read_all(
+    mut jobs: Vec<(usize, Reading)>,
+    watch: &mut dyn FnMut(usize, usize),
+    mut take: impl FnMut(usize, Reading, io::Result<()>),
+) {
     let total = jobs.len();
     jobs.sort_by_key(|(_, log)| std::cmp::Reverse(log.file.size - log.progress.read_to.min(log.file.size)));
     let workers = thread::available_parallelism().map_or(1, usize::from).min(total);
     if workers <= 1 {
         let mut lines = LineBuffer::new(LINE_CAP);
         for (count, (place, mut log)) in jobs.into_iter().enumerate() {
-            let outcome = note_file(&log.file, &mut log.ledger, &mut log.progress, &mut lines);
+            let outcome = log.read(&mut lines);
             take(place, log, outcome);
             watch(count + 1, total);
         }
         return;
     }
-    let slots: Vec<std::sync::Mutex<Option<(usize, Log)>>> =
+    let slots: Vec<std::sync::Mutex<Option<(usize, Reading)>>> =
         jobs.into_iter().map(|job| std::sync::Mutex::new(Some(job))).collect();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
@@ -109,7 +148,7 @@ fn read_all(mut jobs: Vec<(usize, Log)>, watch: &mut dyn FnMut(usize, usize), mu
                 while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let job = slot.lock().ok().and_then(|mut slot| slot.take());
                     let Some((place, mut log)) = job else { continue };
-                    let outcome = note_file(&log.file, &mut log.ledger, &mut log.progress, &mut lines);
+                    let outcome = log.read(&mut lines);
                     if sender.send((place, log, outcome)).is_err() {
                         return;
                     }

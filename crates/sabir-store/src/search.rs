@@ -10,6 +10,10 @@ use std::path::Path;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use crate::account::Session;
+use crate::history::Role;
+use crate::index::Log;
+
 /// Words to look for, upper and lower case alike.
 #[derive(Debug)]
 pub struct Words {
@@ -44,18 +48,35 @@ impl Words {
         Some(Self { raw: build(&raw).ok()?, longest, any, words })
     }
 
+    /// Whether all words may be in a session, by its raw files. What can't be read has no words; a database is not looked
+    /// through raw, since the latest of it is in another file.
+    pub fn may_be_in(&self, session: &Session, logs: &[Log]) -> bool {
+        let mut seen = self.none_seen();
+        for file in session.logs.iter().map(|place| &logs[*place].file) {
+            // A file that is gone has no words.
+            let _ = match &file.role {
+                Role::Run(folder) => folder
+                    .segments()
+                    .and_then(|numbers| numbers.iter().try_for_each(|number| self.look(&folder.segment(*number), &mut seen))),
+                _ if file.path.extension().is_some_and(|extension| extension == "db") => return true,
+                _ => self.look(&file.path, &mut seen),
+            };
+        }
+        self.all_seen(&seen)
+    }
+
     /// No word was seen yet, but for those that can't be looked for in a raw log.
-    pub fn none_seen(&self) -> Vec<bool> {
+    fn none_seen(&self) -> Vec<bool> {
         self.words.iter().map(|word| longest_plain(word).is_empty()).collect()
     }
 
     /// Whether all were.
-    pub fn all_seen(&self, seen: &[bool]) -> bool {
+    fn all_seen(&self, seen: &[bool]) -> bool {
         seen.iter().all(|seen| *seen)
     }
 
     /// Looks through a file until all words have been seen.
-    pub fn look(&self, path: &Path, seen: &mut [bool]) -> io::Result<()> {
+    fn look(&self, path: &Path, seen: &mut [bool]) -> io::Result<()> {
         if self.all_seen(seen) {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
@@ -10,7 +11,7 @@ use sabir_core::line::{Line, LineBuffer, Source};
 use sabir_core::time::Timestamp;
 
 use crate::account::Session;
-use crate::history::Role;
+use crate::history::{Role, session_lines};
 use crate::index::Log;
 use crate::layout::RunFolder;
 use crate::meta::Meta;
@@ -27,14 +28,17 @@ pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>))
     let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
     let mut spare = Vec::new();
     let mut number = 0;
-    for log in session.logs.iter().map(|place| &logs[*place]) {
-        lines(log, &mut |line| {
-            number += 1;
-            let mut events = Event::recycle(std::mem::take(&mut spare));
-            decoder.line(&Line { number, ..line }, &mut events);
-            events.iter().for_each(&mut *take);
-            spare = Event::recycle(events);
-        })?;
+    let mut decode = |line: Line<'_>| {
+        number += 1;
+        let mut events = Event::recycle(std::mem::take(&mut spare));
+        decoder.line(&Line { number, ..line }, &mut events);
+        events.iter().for_each(&mut *take);
+        spare = Event::recycle(events);
+    };
+    match database_of(session, logs) {
+        // It knows itself what belongs to the session.
+        Some(path) => session_lines(path, &session.id, |line| decode(Line::of(0, line)))?,
+        None => session.logs.iter().try_for_each(|place| lines(&logs[*place], &mut decode))?,
     }
     let mut last = Vec::new();
     decoder.end(&End::default(), &mut last);
@@ -48,6 +52,12 @@ pub fn run_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l RunFolder> {
         Role::Run(folder) => Some(folder),
         _ => None,
     }
+}
+
+/// The database that holds a session.
+fn database_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l Path> {
+    let path = logs[*session.logs.first()?].file.path.as_path();
+    path.extension().is_some_and(|extension| extension == "db").then_some(path)
 }
 
 /// The events as they were made when the run was watched.
@@ -109,6 +119,10 @@ pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io:
 pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
     if let Some(folder) = run_of(session, logs) {
         return raw_lines(folder, take);
+    }
+    if let Some(path) = database_of(session, logs) {
+        let mut more = true;
+        return session_lines(path, &session.id, |line| more = more && take(line.as_bytes()) && take(b"\n"));
     }
     let mut chunk = vec![0; LineBuffer::CHUNK];
     for log in session.logs.iter().map(|place| &logs[*place]) {

@@ -6,10 +6,13 @@
 //! | 0.42 | legacy | thread, with other names and no turns | transcript with times |
 //! | 0.44 | thread | thread | transcript without times |
 //! | from 0.47 | thread | thread | the answer alone; the transcript goes to standard error |
+//!
+//! `history` is the log that it keeps in `sessions/`, of all of them.
 
 mod answer;
 mod command;
 mod counter;
+mod history;
 mod legacy;
 mod report;
 mod shell;
@@ -43,10 +46,11 @@ pub const AGENT: Agent = Agent {
             detect: transcript::detect,
             reader: || Box::new(transcript::Transcript::default()),
         },
+        history::DIALECT,
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("codex/shapes.txt"),
 };

@@ -1,7 +1,7 @@
 //! `opencode`.
 //!
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
-//! as server-sent events. Both speak of the same parts, whose shape is in `parts`.
+//! as server-sent events. Its sessions are in a database. All speak of the same parts, whose shape is in `parts`.
 
 mod command;
 mod server;
@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::parts::{self, RunLine};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::history::{History, Part, Root};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -19,11 +20,18 @@ pub const AGENT: Agent = Agent {
     id: AgentId("opencode"),
     aliases: &[],
     title: "OpenCode",
-    dialects: &[RUN, SERVER, text::DIALECT],
+    dialects: &[RUN, SERVER, parts::history::DIALECT, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(HISTORY),
     shapes: include_str!("opencode/shapes.txt"),
+};
+
+const HISTORY: History = History {
+    roots: &[Root { variable: Some("XDG_DATA_HOME"), home: ".local/share", below: "opencode/opencode.db" }],
+    part: |path| (path == ["opencode.db"]).then_some(Part::Database),
+    dialect: parts::history::DIALECT,
+    note: parts::history::note,
 };
 
 const RUN: DialectEntry = DialectEntry {

@@ -4,6 +4,7 @@
 //! agent adds to this what only it prints; what it shares with others is here, so that no agent needs to see another.
 
 pub(in crate::agent) mod ending;
+pub(in crate::agent) mod history;
 mod run;
 pub(in crate::agent) mod tool;
 pub(in crate::agent) mod wire;

@@ -37,6 +37,17 @@ pub struct Ledger {
     pub model: Option<u16>,
     /// The sum so far, where the agent tells only sums.
     pub sum: Spent,
+    /// The last response was told by a line of its own; a sum that comes after it tells it again.
+    pub recorded: bool,
+    /// Tool calls whose response is not told, or not yet.
+    pub calls: u16,
+    /// When each thread began whose lines are in this log, and its number: the log's own first, then the one it begins
+    /// with a copy of, then the one that that begins with a copy of.
+    pub threads: Vec<(i64, u64)>,
+    /// The number of the thread that the lines to come belong to.
+    pub owner: u64,
+    /// The number of the step to come, where a message has several; 0 in a message of the user.
+    pub step: u64,
     /// The last tool calls, so that one that is told again is not counted again.
     recent_calls: Vec<u64>,
 }
@@ -109,7 +120,7 @@ impl Response {
     /// the same. Some services give many responses the same id; what went in tells those apart.
     pub fn key(&self) -> u64 {
         let Spent { input, cache_read, cache_write, .. } = self.spent;
-        [input, cache_read, cache_write].into_iter().fold(self.id, |key, figure| mix(key, &figure.to_le_bytes()))
+        id_with(self.id, [input, cache_read, cache_write])
     }
 }
 
@@ -192,6 +203,11 @@ impl Ledger {
 /// A number made of an agent's id. It is kept on disk, so it stays the same in all versions (FNV-1a).
 pub fn id_of(id: &str) -> u64 {
     mix(0xcbf2_9ce4_8422_2325, id.as_bytes())
+}
+
+/// A number made of another one and of figures, as lasting as [`id_of`].
+pub fn id_with(id: u64, figures: impl IntoIterator<Item = u64>) -> u64 {
+    figures.into_iter().fold(id, |id, figure| mix(id, &figure.to_le_bytes()))
 }
 
 fn mix(seed: u64, bytes: &[u8]) -> u64 {

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fixtures;
+mod history;
 mod launch;
 mod laws;
 mod run;

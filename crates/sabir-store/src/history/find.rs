@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use sabir_core::agent::{self, Agent};
 use sabir_core::history::{History, Part, Root};
+use serde::{Deserialize, Serialize};
 
 use crate::layout::RunFolder;
 
@@ -39,7 +40,7 @@ pub struct LogFile {
 }
 
 /// What a file is among the files of a history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// The log of the session of that id.
     Session(String),
@@ -49,7 +50,8 @@ pub enum Role {
     Stray,
     /// A database of sessions.
     Database,
-    /// A run of the journal.
+    /// A run of the journal. It is in no index.
+    #[serde(skip)]
     Run(RunFolder),
 }
 
@@ -75,7 +77,7 @@ pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
         roots.dedup();
         for root in roots {
             let mut walk = Walk { agent, history, found: &mut found, names: Vec::new() };
-            walk.folder(&root);
+            walk.root(&root);
         }
     }
     found
@@ -102,6 +104,18 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
+    /// A root is a folder, or the one file that an agent keeps.
+    fn root(&mut self, root: &Path) {
+        match root.file_name().and_then(|name| name.to_str()).filter(|_| root.is_file()) {
+            Some(name) => {
+                self.names.push(name.to_owned());
+                self.file(root);
+                self.names.pop();
+            }
+            None => self.folder(root),
+        }
+    }
+
     fn folder(&mut self, folder: &Path) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -137,18 +151,28 @@ impl Walk<'_> {
             Some(Part::Database) => Role::Database,
         };
         match fs::metadata(path) {
-            Ok(data) if data.is_file() => self.found.files.push(LogFile {
-                agent: self.agent,
-                path: path.to_path_buf(),
-                role,
-                size: data.len(),
-                modified: modified(&data),
-                identity: identity(&data),
-            }),
+            Ok(data) if data.is_file() => {
+                // What was written last to a database is in a file beside it.
+                let beside = (role == Role::Database).then(|| fs::metadata(with_ending(path, "-wal")).ok()).flatten();
+                self.found.files.push(LogFile {
+                    agent: self.agent,
+                    path: path.to_path_buf(),
+                    role,
+                    size: data.len() + beside.as_ref().map_or(0, Metadata::len),
+                    modified: modified(&data).max(beside.as_ref().map_or(0, modified)),
+                    identity: identity(&data),
+                });
+            }
             Ok(_) => {}
             Err(error) => self.found.failures.push((path.to_path_buf(), error)),
         }
     }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 fn modified(data: &Metadata) -> i64 {

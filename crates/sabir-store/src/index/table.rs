@@ -9,11 +9,11 @@ use rusqlite::{Connection, params};
 use sabir_core::history::{self, Ledger};
 use serde::{Deserialize, Serialize};
 
-use super::Log;
-use crate::history::Progress;
+use super::Reading;
+use crate::history::{Progress, Role};
 
 /// Another number is another table.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What is kept of a file.
 #[derive(Debug)]
@@ -22,17 +22,20 @@ pub(super) struct Row {
     pub(super) size: u64,
     pub(super) modified: i64,
     pub(super) ledger: Ledger,
+    pub(super) sessions: Vec<(Role, Ledger)>,
     pub(super) progress: Progress,
 }
 
 /// The part of a row that only this program reads.
 #[derive(Serialize, Deserialize)]
-struct Kept<T> {
+struct Kept<L, S> {
     identity: (u64, u64),
     size: u64,
     modified: i64,
     progress: Progress,
-    ledger: T,
+    ledger: L,
+    /// Of a database. They are one entry: without one of them, the others would be half an answer.
+    sessions: S,
 }
 
 #[derive(Debug)]
@@ -95,15 +98,16 @@ impl Table {
             if i64::from(crc32c::crc32c(kept)) != row.get::<_, i64>(1)? {
                 continue;
             }
-            if let Ok(Kept { identity, size, modified, progress, ledger }) = postcard::from_bytes::<Kept<Ledger>>(kept) {
-                known.insert(path, Row { identity, size, modified, ledger, progress });
+            let kept = postcard::from_bytes::<Kept<Ledger, Vec<(Role, Ledger)>>>(kept);
+            if let Ok(Kept { identity, size, modified, progress, ledger, sessions }) = kept {
+                known.insert(path, Row { identity, size, modified, ledger, sessions, progress });
             }
         }
         Ok(known)
     }
 
     /// Writes what changed and forgets what is gone.
-    pub(super) fn save<'l>(&mut self, changed: impl Iterator<Item = &'l Log>, gone: &[PathBuf]) -> rusqlite::Result<()> {
+    pub(super) fn save<'l>(&mut self, changed: impl Iterator<Item = &'l Reading>, gone: &[PathBuf]) -> rusqlite::Result<()> {
         let mut changed = changed.peekable();
         if changed.peek().is_none() && gone.is_empty() {
             return Ok(());
@@ -111,11 +115,11 @@ impl Table {
         let transaction = self.connection.transaction()?;
         {
             let mut insert = transaction.prepare("INSERT OR REPLACE INTO log (path, digest, kept) VALUES (?1, ?2, ?3)")?;
-            for Log { file, ledger, progress } in changed {
+            for Reading { file, ledger, sessions, progress } in changed {
                 // A path that is no text has no row and is read each time.
                 let Some(path) = file.path.to_str() else { continue };
-                let kept =
-                    Kept { identity: file.identity, size: file.size, modified: file.modified, progress: *progress, ledger };
+                let (identity, size, modified) = (file.identity, file.size, file.modified);
+                let kept = Kept { identity, size, modified, progress: *progress, ledger, sessions };
                 let Ok(kept) = postcard::to_stdvec(&kept) else { continue };
                 insert.execute(params![path, i64::from(crc32c::crc32c(&kept)), kept])?;
             }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod damage;
+mod database;
 #[cfg(unix)]
 mod full;
 mod history;
@@ -10,10 +11,15 @@ mod kill;
 mod model;
 mod open;
 mod tail;
+mod threads;
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use sabir_store::cursor::Kept;
+use sabir_store::history::{Places, find};
+use sabir_store::index::{self, Logs};
 use sabir_store::{Cursor, Damage, Home, Journal, Kind, Options, Reader};
 
 const RUN: &str = "0199a2c4-7f00-7000-8000-000000000001";
@@ -57,3 +63,16 @@ fn assert_dense(records: &[Kept]) {
 
 /// Longer than any test waits for something that comes.
 const LONG: Duration = Duration::from_secs(300);
+
+/// Reads what an agent keeps below a home folder.
+fn read_logs(home: &Path, agent: &str, index: Option<&Path>) -> Logs {
+    let places = Places { home: Some(home.to_path_buf()), ..Places::default() };
+    let found = find(&places, |candidate| candidate.id.0 == agent);
+    assert!(found.failures.is_empty(), "{:?}", found.failures);
+    index::read(found.files, index, &mut |_, _| {})
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}

@@ -72,13 +72,8 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
 
 /// The places in a session, in order. Whole sessions are decoded only where the raw log has all the words.
 fn places(past: &Past, session: &Session, words: &Words) -> Vec<Place> {
-    let mut seen = words.none_seen();
-    for log in session.logs.iter().map(|place| &past.logs[*place]) {
-        // A log that can't be read has no places.
-        let _ = words.look(&log.file.path, &mut seen);
-    }
     let mut places = Vec::new();
-    if !words.all_seen(&seen) {
+    if !words.may_be_in(session, &past.logs) {
         return places;
     }
     let _ = past.decode(session, &mut |event: &Event<'_>| {

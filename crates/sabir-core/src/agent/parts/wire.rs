@@ -7,6 +7,7 @@ use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use crate::event::{EventKind, PlanItem, PlanStatus, UsageScope};
+use crate::history::Spent;
 use crate::json::{self, Str};
 use crate::time::Timestamp;
 
@@ -179,6 +180,20 @@ pub(in crate::agent) struct Tokens {
 struct Cache {
     read: Option<u64>,
     write: Option<u64>,
+}
+
+impl From<Tokens> for Spent {
+    fn from(tokens: Tokens) -> Self {
+        let (cache, reasoning) = (tokens.cache.unwrap_or_default(), tokens.reasoning.unwrap_or(0));
+        Self {
+            input: tokens.input.unwrap_or(0),
+            cache_read: cache.read.unwrap_or(0),
+            cache_write: cache.write.unwrap_or(0),
+            output: tokens.output.unwrap_or(0).saturating_add(reasoning),
+            cache_write_1h: 0,
+            reasoning,
+        }
+    }
 }
 
 impl Tokens {

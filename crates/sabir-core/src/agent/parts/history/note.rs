@@ -1,0 +1,152 @@
+//! The rows in short.
+
+use super::{Message, Row};
+use crate::agent::parts::ending::judge;
+use crate::agent::parts::wire::Part;
+use crate::event::Outcome;
+use crate::history::{Ledger, Response, Spent, id_of, id_with};
+use crate::json;
+
+/// Takes note of a row. All rows of a session go into its own ledger.
+pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
+    let Some(row) = std::str::from_utf8(line).ok().and_then(json::parse::<Row<'_>>) else {
+        ledger.bad_lines += 1;
+        return;
+    };
+    ledger.saw(row.created);
+    let read = match &*row.table {
+        "session" => {
+            let owned = |text: &Option<json::Str<'_>>| text.as_deref().map(str::to_owned);
+            ledger.session = Some(row.id.to_string());
+            ledger.cwd = owned(&row.directory);
+            ledger.version = owned(&row.version);
+            ledger.saw(row.updated);
+            if let Some(title) = row.title.as_deref().filter(|title| !is_placeholder(title)) {
+                ledger.entitle(title);
+            }
+            Some(())
+        }
+        "message" => row.data.and_then(|data| json::parse(data.get())).map(|message| noted(ledger, &message)),
+        "part" => row.data.and_then(|data| json::parse(data.get())).map(|part| part_of(ledger, &part)),
+        _ => Some(()),
+    };
+    ledger.bad_lines += u64::from(read.is_none());
+}
+
+/// What a session is called before the model has named it.
+fn is_placeholder(title: &str) -> bool {
+    ["New session - ", "Child session - "].iter().any(|start| title.starts_with(start))
+}
+
+fn noted(ledger: &mut Ledger, message: &Message<'_>) {
+    ledger.step = 0;
+    if &*message.role != "assistant" {
+        ledger.outcome = Some(Outcome::Incomplete);
+        return;
+    }
+    ledger.outcome = Some(match (&message.error, message.finish.as_deref()) {
+        (Some(failure), _) => judge(failure).0,
+        (None, None | Some("tool-calls" | "unknown")) => Outcome::Incomplete,
+        (None, Some("length")) => Outcome::Limited,
+        (None, Some("content-filter")) => Outcome::Refused,
+        (None, Some("error")) => Outcome::Failed,
+        (None, Some(_)) => Outcome::Completed,
+    });
+    let created = message.time.and_then(|time| time.created).unwrap_or(0);
+    let completed = message.time.and_then(|time| time.completed).unwrap_or(0);
+    ledger.saw((completed > 0).then_some(completed));
+    let name = message.model_id.as_deref().unwrap_or("unknown");
+    let model = ledger.model_number(name);
+    ledger.model = Some(model);
+    // A fork gives its copies new ids; the times stay.
+    let id = id_with(id_of(name), [created.unsigned_abs(), completed.unsigned_abs()]);
+    let spent = message.tokens.map(Spent::from).unwrap_or_default();
+    let at = if completed > 0 { completed } else { created };
+    ledger.step = 1;
+    ledger.responses.push(Response { id, at, model, calls: 0, spent, cost: message.cost.filter(|cost| *cost > 0.0) });
+}
+
+/// Takes note of a part of the last message.
+fn part_of(ledger: &mut Ledger, part: &Part<'_>) {
+    match (&*part.r#type, part.tokens) {
+        ("text", _) => {
+            if let Some(text) = part.text.as_deref().filter(|_| ledger.step == 0) {
+                ledger.entitle(text);
+            }
+        }
+        ("tool", _) => {
+            if let Some(response) = ledger.responses.last_mut() {
+                response.calls = response.calls.saturating_add(1);
+            }
+        }
+        ("step-finish", Some(tokens)) => {
+            let step = ledger.step;
+            ledger.step = step.saturating_add(1);
+            let Some(response) = ledger.responses.last_mut() else { return };
+            let (spent, cost) = (Spent::from(tokens), part.cost.filter(|cost| *cost > 0.0));
+            if step <= 1 {
+                (response.spent, response.cost) = (spent, cost);
+            } else {
+                let more = Response { id: id_with(response.id, [step]), spent, cost, calls: 0, ..*response };
+                ledger.responses.push(more);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::note;
+    use crate::event::Outcome;
+    use crate::history::Ledger;
+
+    fn read(rows: &[&str]) -> Ledger {
+        let mut ledger = Ledger::default();
+        rows.iter().for_each(|row| note(&mut ledger, row.as_bytes()));
+        ledger
+    }
+
+    const SESSION: &str = r#"{"table":"session","id":"ses_1","directory":"/home/user/project","title":"New session - 2026","version":"1.18.33","created":1000,"updated":9000}"#;
+    const PROMPT: &str = r#"{"table":"message","session":"ses_1","id":"msg_1","created":1001,"data":{"role":"user","time":{"created":1001},"summary":{"diffs":[]}}}"#;
+    const TYPED: &str =
+        r#"{"table":"part","session":"ses_1","message":"msg_1","id":"prt_1","data":{"type":"text","text":"fix it\nplease"}}"#;
+    const ANSWER: &str = r#"{"table":"message","session":"ses_1","id":"msg_2","created":1002,"data":{"role":"assistant","modelID":"m","cost":0.03,"tokens":{"input":7,"output":3,"reasoning":1,"cache":{"read":5,"write":2}},"time":{"created":1002,"completed":2000},"finish":"stop"}}"#;
+    const CALL: &str = r#"{"table":"part","session":"ses_1","message":"msg_2","id":"prt_2","data":{"type":"tool"}}"#;
+
+    #[test]
+    fn a_session_is_noted() {
+        let ledger = read(&[SESSION, PROMPT, TYPED, ANSWER, CALL]);
+        assert_eq!(ledger.session.as_deref(), Some("ses_1"));
+        assert_eq!(ledger.title.as_deref(), Some("fix it"));
+        assert_eq!((ledger.first, ledger.last), (Some(1000), Some(9000)));
+        assert_eq!(ledger.outcome, Some(Outcome::Completed));
+        assert_eq!(ledger.responses.len(), 1);
+        let response = ledger.responses[0];
+        assert_eq!((response.calls, response.cost, response.at), (1, Some(0.03), 2000));
+        let spent = response.spent;
+        assert_eq!((spent.input, spent.cache_read, spent.cache_write, spent.output, spent.reasoning), (7, 5, 2, 4, 1));
+    }
+
+    #[test]
+    fn the_steps_of_a_message_count_and_not_its_own_figures() {
+        let step = r#"{"table":"part","session":"ses_1","message":"msg_2","id":"prt_3","data":{"type":"step-finish","tokens":{"input":10,"output":1,"reasoning":0,"cache":{"read":0,"write":0}},"cost":0.01}}"#;
+        let ledger = read(&[SESSION, ANSWER, step, CALL, step]);
+        assert_eq!(ledger.spent().total(), 22);
+        assert_eq!(ledger.responses.iter().filter_map(|response| response.cost).sum::<f64>(), 0.02);
+        assert_ne!(ledger.responses[0].key(), ledger.responses[1].key());
+    }
+
+    #[test]
+    fn a_copy_in_a_fork_is_known() {
+        let fork = ANSWER.replace("msg_2", "msg_9").replace("ses_1", "ses_2");
+        assert_eq!(read(&[ANSWER]).responses[0].key(), read(&[&fork]).responses[0].key());
+    }
+
+    #[test]
+    fn what_went_wrong_is_told() {
+        let aborted = ANSWER.replace(r#""finish":"stop""#, r#""error":{"name":"MessageAbortedError","data":{"message":"x"}}"#);
+        assert_eq!(read(&[&aborted]).outcome, Some(Outcome::Cancelled));
+        assert_eq!(read(&["{", r#"{"table":"message","id":"x","data":7}"#]).bad_lines, 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! Databases of sessions: their rows as the lines that the agent's dialect reads.
+//!
+//! A database may be in use. It is opened for reading only, all of it is read at one moment, and nothing waits long for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
+use sabir_core::history::Ledger;
+use serde::Serialize;
+
+use super::{LogFile, Role};
+
+/// How long a writer is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reads a database in short: one ledger for each session. Sub-agents' sessions belong to the one that nobody started.
+pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
+    let Some(history) = &log.agent.history else { return Ok(Vec::new()) };
+    let read = |snapshot: &Transaction<'_>| {
+        let mut ledgers: BTreeMap<String, Ledger> = BTreeMap::new();
+        let list = sessions(snapshot)?;
+        for session in &list {
+            let ledger = ledgers.entry(session.id.clone()).or_default();
+            session.line().iter().for_each(|line| (history.note)(ledger, line.as_bytes()));
+        }
+        rows(snapshot, SHORT, None, |session, line| {
+            if let Some(ledger) = ledgers.get_mut(session) {
+                (history.note)(ledger, line.as_bytes());
+            }
+        })?;
+        let role = |session: &Session| match root(&list, session) {
+            root if root.id == session.id => Role::Session(root.id.clone()),
+            root => Role::Of(root.id.clone()),
+        };
+        Ok(list.iter().map(|session| (role(session), ledgers.remove(&session.id).unwrap_or_default())).collect())
+    };
+    at_one_moment(&log.path, read)
+}
+
+/// Gives the lines of a session, those of its sub-agents' sessions after its own.
+pub fn session_lines(path: &Path, id: &str, mut take: impl FnMut(&str)) -> io::Result<()> {
+    at_one_moment(path, |snapshot| {
+        let list = sessions(snapshot)?;
+        let of_it = list.iter().filter(|session| session.id == id || root(&list, session).id == id);
+        let mut of_it: Vec<&Session> = of_it.collect();
+        of_it.sort_by_key(|session| session.id != id);
+        for session in of_it {
+            session.line().iter().for_each(|line| take(line));
+            rows(snapshot, WHOLE, Some(&session.id), |_, line| take(line))?;
+        }
+        Ok(())
+    })
+}
+
+fn at_one_moment<T>(path: &Path, read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> io::Result<T> {
+    let open = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        let snapshot = connection.transaction()?;
+        read(&snapshot)
+    };
+    open().map_err(|error| io::Error::other(format!("the database cannot be read: {error}")))
+}
+
+/// A row of the table of sessions.
+struct Session {
+    id: String,
+    parent: Option<String>,
+    directory: Option<String>,
+    title: Option<String>,
+    version: Option<String>,
+    created: Option<i64>,
+    updated: Option<i64>,
+}
+
+impl Session {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            parent: row.get(1)?,
+            directory: row.get(2)?,
+            title: row.get(3)?,
+            version: row.get(4)?,
+            created: row.get(5)?,
+            updated: row.get(6)?,
+        })
+    }
+
+    fn line(&self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Line<'s> {
+            table: &'static str,
+            id: &'s str,
+            parent: Option<&'s str>,
+            directory: Option<&'s str>,
+            title: Option<&'s str>,
+            version: Option<&'s str>,
+            created: Option<i64>,
+            updated: Option<i64>,
+        }
+        let line = Line {
+            table: "session",
+            id: &self.id,
+            parent: self.parent.as_deref(),
+            directory: self.directory.as_deref(),
+            title: self.title.as_deref(),
+            version: self.version.as_deref(),
+            created: self.created,
+            updated: self.updated,
+        };
+        serde_json::to_string(&line).ok()
+    }
+}
+
+fn sessions(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<Session>> {
+    let mut statement = snapshot.prepare(
+        "SELECT id, parent_id, directory, title, version, time_created, time_updated FROM session ORDER BY time_created, id",
+    )?;
+    statement.query_map([], Session::of)?.collect()
+}
+
+/// The session that a session was started for in the end. One whose parent is gone stands alone.
+fn root<'s>(list: &'s [Session], session: &'s Session) -> &'s Session {
+    let mut root = session;
+    let mut seen = BTreeSet::new();
+    while let Some(parent) = root.parent.as_deref().filter(|_| seen.insert(root.id.as_str())) {
+        match list.iter().find(|session| session.id == parent) {
+            Some(parent) => root = parent,
+            None => break,
+        }
+    }
+    root
+}
+
+/// What is selected of the parts.
+struct Parts {
+    data: &'static str,
+    only: &'static str,
+}
+
+/// All of them.
+const WHOLE: Parts = Parts { data: "part.data", only: "" };
+
+/// Tool calls, figures and what the user typed; the outputs of tools are most of a database.
+const SHORT: Parts = Parts {
+    data: "json_object('type', json_extract(part.data, '$.type'), 'text', \
+           CASE json_extract(part.data, '$.type') WHEN 'text' THEN substr(json_extract(part.data, '$.text'), 1, 400) END, \
+           'tokens', json_extract(part.data, '$.tokens'), 'cost', json_extract(part.data, '$.cost'))",
+    only: "AND json_valid(part.data) AND (json_extract(part.data, '$.type') IN ('tool', 'step-finish') OR \
+           json_extract(part.data, '$.type') = 'text' AND json_extract(message.data, '$.role') = 'user')",
+};
+
+/// Gives the messages, each with its parts behind it, of one session or of all, with the session of each.
+fn rows(
+    snapshot: &Transaction<'_>,
+    parts: Parts,
+    session: Option<&str>,
+    mut take: impl FnMut(&str, &str),
+) -> rusqlite::Result<()> {
+    let mut messages = snapshot.prepare(
+        "SELECT session_id, id, time_created, data FROM message WHERE ?1 IS NULL OR session_id = ?1 \
+         ORDER BY session_id, time_created, id",
+    )?;
+    let Parts { data, only } = parts;
+    let mut of_message = snapshot.prepare(&format!(
+        "SELECT part.session_id, part.id, part.time_created, {data} FROM part JOIN message ON message.id = part.message_id \
+         WHERE part.message_id = ?1 {only} ORDER BY part.id"
+    ))?;
+    let mut found = messages.query(params![session])?;
+    while let Some(row) = found.next()? {
+        let (session, message): (String, String) = (row.get(0)?, row.get(1)?);
+        take(&session, &line("message", None, row)?);
+        let mut found = of_message.query(params![message])?;
+        while let Some(row) = found.next()? {
+            take(&session, &line("part", Some(&message), row)?);
+        }
+    }
+    Ok(())
+}
+
+/// A row as a line. Its data is JSON already, and whatever it is, it stays on the line.
+fn line(table: &str, message: Option<&str>, row: &Row<'_>) -> rusqlite::Result<String> {
+    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let (session, id): (String, String) = (row.get(0)?, row.get(1)?);
+    let created: Option<i64> = row.get(2)?;
+    let data: Option<String> = row.get(3)?;
+    let message = message.map(|message| format!(",\"message\":{}", text(message))).unwrap_or_default();
+    let created = created.map(|created| format!(",\"created\":{created}")).unwrap_or_default();
+    let data = data.unwrap_or_else(|| "null".to_owned()).replace(['\n', '\r'], " ");
+    Ok(format!("{{\"table\":\"{table}\",\"session\":{},\"id\":{}{message}{created},\"data\":{data}}}", text(&session), text(&id)))
+}

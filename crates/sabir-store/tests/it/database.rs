@@ -1,0 +1,123 @@
+//! Databases of sessions.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use sabir_core::event::Outcome;
+use sabir_store::account;
+use sabir_store::history::{Role, session_lines};
+
+use crate::{read_logs, write};
+
+fn path(home: &Path) -> PathBuf {
+    home.join(".local/share/opencode/opencode.db")
+}
+
+/// A database in use: its rows are in the file beside it, and the writer is still there.
+fn database(home: &Path) -> Connection {
+    std::fs::create_dir_all(path(home).parent().expect("a folder")).expect("made");
+    let connection = Connection::open(path(home)).expect("opened");
+    connection.pragma_update(None, "journal_mode", "wal").expect("a log of writes");
+    connection
+        .execute_batch(
+            r#"CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT NOT NULL, title TEXT NOT NULL,
+                                     version TEXT NOT NULL, time_created INTEGER NOT NULL, time_updated INTEGER NOT NULL);
+               CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, time_created INTEGER NOT NULL,
+                                     data TEXT NOT NULL);
+               CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT NOT NULL, session_id TEXT NOT NULL,
+                                  time_created INTEGER NOT NULL, data TEXT NOT NULL);
+               INSERT INTO session VALUES ('ses_1', NULL, '/home/user/project', 'New session - x', '1.18.33', 1000, 9000);
+               INSERT INTO session VALUES ('ses_2', 'ses_1', '/home/user/project', 'Sub', '1.18.33', 2000, 3000);
+               INSERT INTO session VALUES ('ses_3', 'ses_2', '/home/user/project', 'Sub of sub', '1.18.33', 2500, 2900);
+               INSERT INTO message VALUES ('msg_1', 'ses_1', 1001, '{"role":"user","time":{"created":1001}}');
+               INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', 1001, '{"type":"text","text":"fix \"it\""}');"#,
+        )
+        .expect("made");
+    answer(&connection, "ses_1", "msg_2", 1002);
+    answer(&connection, "ses_2", "msg_3", 2001);
+    answer(&connection, "ses_3", "msg_4", 2501);
+    connection
+}
+
+/// A message of the model: a call and the end of the step.
+fn answer(connection: &Connection, session: &str, message: &str, at: i64) {
+    let data = format!(
+        r#"{{"role":"assistant","modelID":"model-a","cost":0.25,"finish":"stop","time":{{"created":{at},"completed":{at}}},
+            "tokens":{{"input":10,"output":3,"reasoning":1,"cache":{{"read":5,"write":2}}}}}}"#
+    );
+    connection.execute("INSERT INTO message VALUES (?1, ?2, ?3, ?4)", (message, session, at, data)).expect("a message");
+    let parts = [
+        r#"{"type":"step-start"}"#,
+        r#"{"type":"tool","tool":"bash","callID":"c","state":{"status":"completed","input":{},"output":"x","metadata":{}}}"#,
+        r#"{"type":"text","text":"done"}"#,
+        r#"{"reason":"stop","type":"step-finish","cost":0.25,
+            "tokens":{"input":10,"output":3,"reasoning":1,"cache":{"read":5,"write":2}}}"#,
+    ];
+    for (number, data) in parts.into_iter().enumerate() {
+        let id = format!("prt_{message}_{number}");
+        connection.execute("INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5)", (id, message, session, at, data)).expect("a part");
+    }
+}
+
+#[test]
+fn a_database_in_use_is_read_by_session() {
+    let home = tempfile::tempdir().expect("a folder");
+    let writer = database(home.path());
+    let logs = read_logs(home.path(), "opencode", None);
+    assert!(logs.failures.is_empty(), "{:?}", logs.failures);
+    let roles: Vec<&Role> = logs.logs.iter().map(|log| &log.file.role).collect();
+    let of = || Role::Of("ses_1".to_owned());
+    assert_eq!(roles, [&Role::Session("ses_1".to_owned()), &of(), &of()]);
+    let sessions = account::sessions(&logs.logs);
+    assert_eq!(sessions.len(), 1);
+    let session = &sessions[0];
+    assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
+    assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
+    let counted = account::responses(&logs.logs, &sessions);
+    assert_eq!(counted.iter().filter_map(|counted| counted.response.cost).sum::<f64>(), 0.75);
+    drop(writer);
+}
+
+#[test]
+fn the_index_knows_what_was_written_beside_the_database() {
+    let home = tempfile::tempdir().expect("a folder");
+    let index = home.path().join("index.db");
+    let writer = database(home.path());
+    assert_eq!(read_logs(home.path(), "opencode", Some(&index)).files_read, 1);
+    let known = read_logs(home.path(), "opencode", Some(&index));
+    assert_eq!((known.files_read, known.logs.len()), (0, 3));
+    answer(&writer, "ses_1", "msg_5", 4000);
+    let fresh = read_logs(home.path(), "opencode", Some(&index));
+    assert_eq!((fresh.files_read, fresh.logs[0].ledger.responses.len()), (1, 2));
+}
+
+#[test]
+fn a_session_comes_whole_with_its_sub_agents() {
+    let home = tempfile::tempdir().expect("a folder");
+    let writer = database(home.path());
+    let mut lines = Vec::new();
+    session_lines(&path(home.path()), "ses_1", |line| lines.push(line.to_owned())).expect("read");
+    assert_eq!(lines.len(), 3 + 1 + 1 + 3 * 5);
+    assert!(lines[0].starts_with(r#"{"table":"session","id":"ses_1""#), "{}", lines[0]);
+    assert!(lines.iter().all(|line| !line.contains('\n')));
+    let dialect = sabir_core::agent::find("opencode").and_then(|agent| agent.history).expect("a history").dialect;
+    assert!(lines.iter().all(|line| (dialect.detect)(line) == sabir_core::agent::Match::Yes));
+    drop(writer);
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let home = tempfile::tempdir().expect("a folder");
+    write(&path(home.path()), "this is no database, whatever its name says");
+    let logs = read_logs(home.path(), "opencode", None);
+    assert!(logs.logs.is_empty());
+    assert_eq!(logs.failures.len(), 1);
+    assert_eq!(logs.failures[0].0, path(home.path()));
+
+    std::fs::remove_file(path(home.path())).expect("removed");
+    let other = Connection::open(path(home.path())).expect("opened");
+    other.execute_batch("CREATE TABLE users (id TEXT)").expect("made");
+    let logs = read_logs(home.path(), "opencode", None);
+    let told = logs.failures.first().map(|(_, error)| error.to_string()).unwrap_or_default();
+    assert!(told.contains("session"), "{told}");
+}

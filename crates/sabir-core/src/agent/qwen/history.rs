@@ -205,7 +205,8 @@ fn spent(input: Option<u64>, output: Option<u64>, cached: Option<u64>, thoughts:
 
 /// Whether a user has typed it. Older versions do not say who speaks.
 fn is_typed(entry: &Entry<'_>) -> bool {
-    entry.subtype.is_none() && entry.provenance.as_deref().is_none_or(|who| who == "real_user")
+    let asked = entry.subtype.as_deref().is_none_or(|subtype| subtype == "mid_turn_user_message");
+    asked && entry.provenance.as_deref().is_none_or(|who| who == "real_user")
 }
 
 /// Lines link to the line before them, and messages have parts, where a cousin's have content.

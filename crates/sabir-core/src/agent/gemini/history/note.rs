@@ -45,9 +45,12 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
     if let Some(folder) = entry.directories.as_ref().and_then(|folders| folders.first()).filter(|_| ledger.cwd.is_none()) {
         ledger.cwd = Some(folder.to_string());
     }
-    let repeated = entry.set.and_then(|set| set.messages);
-    for message in entry.messages.into_iter().chain(repeated).flatten() {
+    entry.messages.into_iter().flatten().for_each(|message| read(ledger, message));
+    // What is told again says nothing of how the session stands.
+    let outcome = ledger.outcome;
+    for message in entry.set.and_then(|set| set.messages).into_iter().flatten() {
         read(ledger, message);
+        ledger.outcome = outcome;
     }
     match entry.r#type.as_deref() {
         Some("user") => {

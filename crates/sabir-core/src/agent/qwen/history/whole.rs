@@ -104,8 +104,10 @@ impl JsonDialect for Log {
             ("system", Some("chat_compression")) => {
                 facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });
             }
-            // Whose lines are whose, and what the user interface keeps.
-            ("system", _) => {}
+            ("system", Some("rewind")) => {
+                facts.push(EventKind::Activity { message: Cow::Borrowed("conversation cut back") });
+            }
+            ("system", Some(subtype)) if is_housekeeping(subtype) => {}
             _ => json::unrecognized(line, facts),
         }
     }
@@ -304,6 +306,34 @@ impl Log {
             facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
         }
     }
+}
+
+/// Whose lines are whose, and what the user interface keeps.
+fn is_housekeeping(subtype: &str) -> bool {
+    const SUBTYPES: &[&str] = &[
+        "at_command",
+        "attribution_snapshot",
+        "background_task_completed",
+        "branch_checkpoint",
+        "custom_title",
+        "file_history_snapshot",
+        "goal_runtime",
+        "goal_state",
+        "goal_turn_end",
+        "omni_recall",
+        "parent_session",
+        "realtime_message",
+        "session_artifact_event",
+        "session_artifact_snapshot",
+        "session_model",
+        "session_recording_degraded",
+        "session_source",
+        "session_sources_snapshot",
+        "slash_command",
+        "turn_result",
+        "user_text_elements",
+    ];
+    SUBTYPES.contains(&subtype)
 }
 
 fn tool_start<'a>(call: Call<'a>, facts: &mut Facts<'a>) {

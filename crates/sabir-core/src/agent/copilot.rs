@@ -2,9 +2,16 @@
 //!
 //! `--output-format json` prints the events of the session, wrapped as `{type, data, id, timestamp, parentId}`, and a
 //! `result` at the end, which alone names the session. Plain text with `-s` is the answer.
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | json | `--output-format json` |
+//! | history | the log that it keeps in `session-state/` |
+//! | text | `-s` |
 
 mod command;
 mod ending;
+mod history;
 mod lane;
 mod stream;
 mod tools;
@@ -22,10 +29,10 @@ pub const AGENT: Agent = Agent {
     id: AgentId("copilot"),
     aliases: &["copilot-cli", "github-copilot"],
     title: "Copilot CLI",
-    dialects: &[JSON, text::DIALECT],
+    dialects: &[JSON, history::DIALECT, text::DIALECT],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("copilot/shapes.txt"),
 };
 
@@ -59,6 +66,10 @@ fn detect(line: &str) -> Match {
     let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
     if &*head.r#type == "result" {
         return Match::yes_if(head.session_id.is_some() && head.exit_code.is_some());
+    }
+    // The log has the same events; only its first one is never printed.
+    if history::detect(line) == Match::Yes {
+        return Match::Maybe;
     }
     let wrapped = head.data.is_some_and(|data| data.get().starts_with('{')) && head.id.is_some() && head.timestamp.is_some();
     Match::yes_if(wrapped && FAMILIES.iter().any(|family| head.r#type.starts_with(family)))

@@ -3,10 +3,12 @@
 //! | dialect | command line |
 //! |---|---|
 //! | stream-json | `-o stream-json`; `-o json` prints a result object alone |
+//! | history | the log that it keeps in `sessions/` |
 //! | text | `-o text` |
 
 mod command;
 mod ending;
+mod history;
 mod stream;
 mod tools;
 
@@ -24,10 +26,11 @@ pub const AGENT: Agent = Agent {
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },
+        history::DIALECT,
         text::DIALECT,
     ],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("droid/shapes.txt"),
 };

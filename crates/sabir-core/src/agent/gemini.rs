@@ -1,7 +1,15 @@
-//! Gemini CLI: `--output-format stream-json`, `--output-format json`, and plain text.
+//! Gemini CLI.
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | stream-json | `--output-format stream-json` |
+//! | json | `--output-format json` |
+//! | history | the log that it keeps in `chats/` |
+//! | text | `--output-format text` |
 
 mod command;
 mod ending;
+mod history;
 mod object;
 mod stream;
 mod tokens;
@@ -27,10 +35,11 @@ pub const AGENT: Agent = Agent {
             detect: object::detect,
             reader: || Box::new(PrintedObject::<object::Object>::default()),
         },
+        history::DIALECT,
         DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("gemini/shapes.txt"),
 };

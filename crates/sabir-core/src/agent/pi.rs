@@ -2,8 +2,15 @@
 //!
 //! `--mode json` and `--mode rpc` print the same events. Up to 0.73 every update repeats the whole message so far; later
 //! versions print only what is new. One dialect reads both, since it never looks at the repeated copies.
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | stream | `--mode json`, `--mode rpc` |
+//! | history | the log that it keeps in `sessions/` |
+//! | text | `--mode text` |
 
 mod command;
+mod history;
 mod stream;
 mod tools;
 mod wire;
@@ -19,10 +26,10 @@ pub const AGENT: Agent = Agent {
     id: AgentId("pi"),
     aliases: &[],
     title: "Pi",
-    dialects: &[STREAM, text::DIALECT],
+    dialects: &[STREAM, history::DIALECT, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("pi/shapes.txt"),
 };
 
@@ -51,7 +58,8 @@ fn detect(line: &str) -> Match {
     }
     let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
     match &*head.r#type {
-        "session" => Match::yes_if(head.version.is_some() && head.cwd.is_some()),
+        // The log begins with the same line.
+        "session" if head.version.is_some() && head.cwd.is_some() => Match::Maybe,
         "response" => Match::yes_if(head.command.is_some() && head.success.is_some()),
         "message_update" => Match::yes_if(head.assistant_message_event.is_some()),
         "agent_start"
@@ -73,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_head_of_each_mode_tells() {
-        assert_eq!(detect(r#"{"cwd":"/home/user","type":"session","version":3,"id":"a"}"#), Match::Yes);
+        assert_eq!(detect(r#"{"cwd":"/home/user","type":"session","version":3,"id":"a"}"#), Match::Maybe);
         assert_eq!(detect(r#"{"id":"1","type":"response","command":"prompt","success":true}"#), Match::Yes);
         assert_eq!(detect(r#"{"type":"agent_start"}"#), Match::Maybe);
         assert_eq!(detect(r#"{"type":"session","id":"a"}"#), Match::No);

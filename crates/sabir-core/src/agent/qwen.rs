@@ -4,11 +4,13 @@
 //! |---|---|
 //! | stream-json | `--output-format stream-json [--include-partial-messages]` |
 //! | json-array | `--output-format json`: the lines of stream-json as one array on one line |
+//! | history | the log that it keeps in `chats/` |
 //! | text | `--output-format text` |
 
 mod command;
 mod ending;
 mod figures;
+mod history;
 mod lane;
 mod stream;
 mod tools;
@@ -38,11 +40,12 @@ pub const AGENT: Agent = Agent {
             detect: |line| array::detect(line, detect),
             reader: || Box::new(JsonArray::<stream::Stream>::default()),
         },
+        history::DIALECT,
         DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
     ],
     accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
     launch: command::LAUNCH,
-    history: None,
+    history: Some(history::HISTORY),
     shapes: include_str!("qwen/shapes.txt"),
 };
 

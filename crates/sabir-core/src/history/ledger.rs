@@ -1,8 +1,10 @@
 //! What a log says in short.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
-use crate::event::Outcome;
+use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
 
 /// The account of one file of a history, as far as it was read.
@@ -48,6 +50,8 @@ pub struct Ledger {
     pub owner: u64,
     /// The number of the step to come, where a message has several; 0 in a message of the user.
     pub step: u64,
+    /// Lines of their own tell the responses, so that figures in other lines repeat them.
+    pub itemized: bool,
     /// The last tool calls, so that one that is told again is not counted again.
     recent_calls: Vec<u64>,
 }
@@ -101,6 +105,25 @@ impl Spent {
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
         self.with(other, u64::saturating_sub)
+    }
+
+    /// The event that tells them, of one response. Classes that few agents count are left out when there is nothing in
+    /// them.
+    pub fn event<'a>(&self, model: Option<Cow<'a, str>>) -> EventKind<'a> {
+        let some = |count: u64| Some(count).filter(|count| *count > 0);
+        EventKind::Usage {
+            input_tokens: Some(self.input),
+            output_tokens: Some(self.output),
+            total_tokens: None,
+            cache_read_tokens: Some(self.cache_read),
+            cache_write_tokens: some(self.cache_write),
+            cache_write_1h_tokens: some(self.cache_write_1h),
+            reasoning_tokens: some(self.reasoning),
+            cost_usd: None,
+            cost_parts: None,
+            model,
+            scope: UsageScope::Message,
+        }
     }
 
     fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {

@@ -33,6 +33,17 @@ impl Ending {
         self.exit_code.is_some()
     }
 
+    /// Whether an answer was given and nothing went wrong after it.
+    pub(super) fn answered(&self) -> bool {
+        !self.answer.is_blank() && self.failure.is_none() && self.aborted.is_none()
+    }
+
+    /// Another prompt: what was said before is not the answer to it.
+    pub(super) fn prompt(&mut self, facts: &mut Facts<'_>) {
+        self.turn(facts);
+        self.answer.clear();
+    }
+
     /// A turn begins: what came before was not the end.
     pub(super) fn turn(&mut self, facts: &mut Facts<'_>) {
         self.tell_failure(false, facts);

@@ -31,7 +31,7 @@ pub(super) struct Stream {
     calls: BTreeMap<String, String>,
     tools: Tools,
     usage: Usage,
-    ending: Ending,
+    pub(super) ending: Ending,
 }
 
 #[derive(Default)]
@@ -151,7 +151,12 @@ impl Stream {
             "tool.execution_start" | "tool.shell_output" | "tool.execution_partial_result" | "tool.execution_complete" => {
                 self.tools.read(event, data, line, facts);
             }
-            "assistant.usage" | "session.usage_record" => self.usage.call(event, data, facts),
+            "assistant.usage" => self.usage.call(event, data, facts),
+            "session.usage_record" => {
+                let mut data = data;
+                let call = data.usage.take().map_or(data, |usage| *usage);
+                self.usage.call(event, call, facts);
+            }
             "session.start" | "session.resume" => self.session.start(data, facts),
             "session.tools_updated" | "session.model_change" if main => {
                 self.session.model(data.model.or(data.selected_model), facts);

@@ -131,6 +131,9 @@ pub(super) struct Data<'a> {
     pub(super) cache_write_tokens: Option<u64>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) reasoning_tokens: Option<u64>,
+    /// The figures of a model call, in the log.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) usage: Option<Box<Data<'a>>>,
 }
 
 /// How a command ended.

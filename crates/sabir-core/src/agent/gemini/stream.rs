@@ -220,7 +220,7 @@ impl Stream {
     }
 }
 
-fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> EventKind<'a> {
+pub(super) fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> EventKind<'a> {
     EventKind::Session { session_id, model, cwd: None, agent_version: None, permission_mode: None, tools: None }
 }
 
@@ -235,7 +235,7 @@ fn failed<'a>(failure: Option<Failure<'a>>, facts: &mut Facts<'a>) -> Verdict {
 
 /// Exit code and death of a command, where the text that is shown for it tells them. It mostly does not: a command that
 /// printed anything is shown as that, whatever its exit code was.
-fn shell_ending(shown: &str) -> (Option<i32>, bool) {
+pub(super) fn shell_ending(shown: &str) -> (Option<i32>, bool) {
     let shown = shown.trim();
     if let Some(code) = shown.strip_prefix("Command exited with code: ") {
         return (code.parse().ok(), false);
@@ -252,7 +252,7 @@ fn shell_ending(shown: &str) -> (Option<i32>, bool) {
 }
 
 /// The steps of `write_todos`.
-fn plan(parameters: &RawValue) -> Option<Vec<PlanItem<'_>>> {
+pub(super) fn plan(parameters: &RawValue) -> Option<Vec<PlanItem<'_>>> {
     #[derive(Deserialize)]
     struct Arguments<'a> {
         #[serde(borrow)]

@@ -18,19 +18,19 @@ use crate::time::Timestamp;
 /// Reads both modes.
 #[derive(Default)]
 pub(super) struct Stream {
-    session_id: Option<String>,
-    cwd: Option<String>,
-    model: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) model: Option<String>,
     /// What was said of the open message.
     open: OpenMessage,
     /// The tool calls that run.
-    tools: Tools,
+    pub(super) tools: Tools,
     /// How the last message of the model ended.
-    last: Option<Ending>,
+    pub(super) last: Option<Ending>,
     /// Its text, where it may be the answer.
-    answer: Held,
+    pub(super) answer: Held,
     /// Whether the agent said that it is done.
-    settled: bool,
+    pub(super) settled: bool,
 }
 
 #[derive(Default)]
@@ -41,11 +41,11 @@ struct OpenMessage {
 }
 
 /// How a message of the model ended.
-struct Ending {
-    reason: String,
+pub(super) struct Ending {
+    pub(super) reason: String,
     refused: bool,
     /// The failure, until it is told: it may be tried again.
-    error: Option<String>,
+    pub(super) error: Option<String>,
     cause: Option<Cause>,
 }
 
@@ -60,7 +60,7 @@ impl JsonDialect for Stream {
             },
             "message_start" | "message_end" => match wire.message.and_then(|message| json::parse::<Message<'_>>(message.get())) {
                 Some(message) if &*message.role != "assistant" => {}
-                Some(message) if &*wire.r#type == "message_start" => self.message_start(message, facts),
+                Some(message) if &*wire.r#type == "message_start" => self.message_start(&message, facts),
                 Some(message) => self.message_end(message, facts),
                 None => json::unrecognized(line, facts),
             },
@@ -158,7 +158,7 @@ impl JsonDialect for Stream {
 }
 
 impl Stream {
-    fn say_session(&self, facts: &mut Facts<'_>) {
+    pub(super) fn say_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
         facts.push(EventKind::Session {
             session_id: owned(&self.session_id),
@@ -170,16 +170,21 @@ impl Stream {
         });
     }
 
-    fn message_start(&mut self, message: Message<'_>, facts: &mut Facts<'_>) {
-        self.open = OpenMessage { id: message.response_id.map(|id| id.0.into_owned()), ..OpenMessage::default() };
+    fn message_start(&mut self, message: &Message<'_>, facts: &mut Facts<'_>) {
+        facts.at = message.timestamp.and_then(Timestamp::from_millis);
+        self.begin(message, facts);
+        facts.at = None;
+    }
+
+    /// Opens a message of the model.
+    pub(super) fn begin(&mut self, message: &Message<'_>, facts: &mut Facts<'_>) {
+        self.open = OpenMessage { id: message.response_id.clone().map(|id| id.0.into_owned()), ..OpenMessage::default() };
         self.answer.clear();
-        if let Some(model) = message.model
-            && self.model.as_deref() != Some(&*model)
+        if let Some(model) = &message.model
+            && self.model.as_deref() != Some(&**model)
         {
-            facts.at = message.timestamp.and_then(Timestamp::from_millis);
-            self.model = Some(model.0.into_owned());
+            self.model = Some(model.to_string());
             self.say_session(facts);
-            facts.at = None;
         }
     }
 
@@ -200,7 +205,7 @@ impl Stream {
         }
     }
 
-    fn message_end<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
+    pub(super) fn message_end<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
         let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.get())).unwrap_or_default();
         let reason = message.stop_reason.map_or_else(String::new, |reason| reason.0.into_owned());
         self.answer.clear();
@@ -234,7 +239,7 @@ impl Stream {
     }
 
     /// Tells the failure of the last message, once it is known that it is not tried again.
-    fn tell_error(&mut self, fatal: bool, facts: &mut Facts<'_>) {
+    pub(super) fn tell_error(&mut self, fatal: bool, facts: &mut Facts<'_>) {
         let Some(last) = &mut self.last else { return };
         if let Some(message) = last.error.take() {
             facts.push(EventKind::Error { message: Cow::Owned(message), class: last.cause, fatal });

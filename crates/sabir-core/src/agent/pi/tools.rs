@@ -25,19 +25,19 @@ struct OpenTool {
     path: Option<String>,
 }
 
+/// What is said of the end of a call beside its result.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ToolEnd {
+    pub(super) failed: bool,
+    pub(super) duration_ms: Option<u64>,
+}
+
 impl Tools {
     /// Reads `tool_execution_start`, `_update` and `_end`.
     pub(super) fn read<'a>(&mut self, wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         let Some(id) = wire.tool_call_id else { return json::unrecognized(line, facts) };
         match &*wire.r#type {
-            "tool_execution_start" => {
-                let name = wire.tool_name.map_or(Cow::Borrowed("unknown"), Cow::from);
-                let tool_kind = ToolKind::of_name(&name);
-                let path = wire.args.filter(|_| tool_kind == ToolKind::Edit).and_then(path_of);
-                self.open.insert((*id).to_owned(), OpenTool { path, ..OpenTool::default() });
-                let input = wire.args.map(|args| Cow::Borrowed(args.get()));
-                facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
-            }
+            "tool_execution_start" => self.start(id, wire.tool_name, wire.args, facts),
             "tool_execution_update" => {
                 let text = wire.partial_result.and_then(|result| result.into_parts().1);
                 let (Some(text), Some(tool)) = (text, self.open.get_mut(&*id)) else { return };
@@ -48,35 +48,56 @@ impl Tools {
                 facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news.into()) });
             }
             _ => {
-                let tool = self.open.remove(&*id).unwrap_or_default();
-                let (patch, output) = wire.result.map_or((None, None), ToolResult::into_parts);
-                let failed = wire.is_error == Some(true);
-                if let Some(patch) = patch.filter(|_| !failed)
-                    && let Some(path) = tool.path.or_else(|| path_in(&patch))
-                {
-                    let (added, removed) = diff::count(&patch);
-                    facts.push(EventKind::FileChange {
-                        path: Cow::Owned(path),
-                        change: Change::Update,
-                        from: None,
-                        diff: Some(patch.into()),
-                        added: Some(added),
-                        removed: Some(removed),
-                        tool_call_id: Some(id.0.clone()),
-                        source: ChangeSource::Reported,
-                    });
-                }
-                let (status, exit_code) = tool_ending(failed, output.as_deref().unwrap_or(""));
-                facts.push(EventKind::ToolEnd {
-                    tool_call_id: id.0,
-                    ok: status == ToolStatus::Ok,
-                    output: output.map(Into::into),
-                    status,
-                    exit_code,
-                    duration_ms: wire.duration_ms,
-                });
+                let end = ToolEnd { failed: wire.is_error == Some(true), duration_ms: wire.duration_ms };
+                self.end(id, wire.result, end, facts);
             }
         }
+    }
+
+    /// A call begins.
+    pub(super) fn start<'a>(
+        &mut self,
+        id: Str<'a>,
+        name: Option<Str<'a>>,
+        arguments: Option<&'a RawValue>,
+        facts: &mut Facts<'a>,
+    ) {
+        let name = name.map_or(Cow::Borrowed("unknown"), Cow::from);
+        let tool_kind = ToolKind::of_name(&name);
+        let path = arguments.filter(|_| tool_kind == ToolKind::Edit).and_then(path_of);
+        self.open.insert((*id).to_owned(), OpenTool { path, ..OpenTool::default() });
+        let input = arguments.map(|arguments| Cow::Borrowed(arguments.get()));
+        facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
+    }
+
+    /// A call ended.
+    pub(super) fn end<'a>(&mut self, id: Str<'a>, result: Option<ToolResult<'a>>, end: ToolEnd, facts: &mut Facts<'a>) {
+        let tool = self.open.remove(&*id).unwrap_or_default();
+        let (patch, output) = result.map_or((None, None), ToolResult::into_parts);
+        if let Some(patch) = patch.filter(|_| !end.failed)
+            && let Some(path) = tool.path.or_else(|| path_in(&patch))
+        {
+            let (added, removed) = diff::count(&patch);
+            facts.push(EventKind::FileChange {
+                path: Cow::Owned(path),
+                change: Change::Update,
+                from: None,
+                diff: Some(patch.into()),
+                added: Some(added),
+                removed: Some(removed),
+                tool_call_id: Some(id.0.clone()),
+                source: ChangeSource::Reported,
+            });
+        }
+        let (status, exit_code) = tool_ending(end.failed, output.as_deref().unwrap_or(""));
+        facts.push(EventKind::ToolEnd {
+            tool_call_id: id.0,
+            ok: status == ToolStatus::Ok,
+            output: output.map(Into::into),
+            status,
+            exit_code,
+            duration_ms: end.duration_ms,
+        });
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::{CostParts, EventKind, UsageScope};
+use crate::history::Spent;
 use crate::json::{self, Str};
 
 /// Any line. Messages stay raw: most lines only repeat one that was read before.
@@ -165,14 +166,34 @@ struct Cost {
 }
 
 impl Usage {
+    /// Its tokens.
+    pub(super) fn spent(&self) -> Spent {
+        Spent {
+            input: self.input.unwrap_or(0),
+            cache_read: self.cache_read.unwrap_or(0),
+            cache_write: self.cache_write.unwrap_or(0),
+            output: self.output.unwrap_or(0),
+            cache_write_1h: self.cache_write_1h.unwrap_or(0),
+            reasoning: self.reasoning.unwrap_or(0),
+        }
+    }
+
+    /// Its cost in US dollars.
+    pub(super) fn cost_usd(&self) -> Option<f64> {
+        self.cost().map(|cost| cost.total)
+    }
+
+    /// A model without a price costs 0 in Pi's book; that is not knowing, not free.
+    fn cost(&self) -> Option<Cost> {
+        self.cost.filter(|cost| cost.total > 0.0)
+    }
+
     /// The event; `None` when Pi has no figures, which it writes as zeros.
     pub(super) fn event(self, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
-        let classes = [self.input, self.output, self.cache_read, self.cache_write];
-        if classes.into_iter().flatten().all(|count| count == 0) {
+        if self.spent().total() == 0 {
             return None;
         }
-        // A model without a price costs 0 in Pi's book; that is not knowing, not free.
-        let cost = self.cost.filter(|cost| cost.total > 0.0);
+        let cost = self.cost();
         Some(EventKind::Usage {
             input_tokens: self.input,
             output_tokens: self.output,

@@ -43,13 +43,13 @@ pub(super) fn tool_end<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
 }
 
 /// A call that was not allowed is a failed one whose first line says so.
-fn refused(shown: &str) -> bool {
+pub(super) fn refused(shown: &str) -> bool {
     let head = shown.lines().next().unwrap_or_default();
     head.contains(" requires permission to use ") && head.contains("permission was d")
 }
 
 /// The report of a failed command has one line per fact; the output stands between them, so the last one counts.
-fn exit_code(report: &str) -> Option<i32> {
+pub(super) fn exit_code(report: &str) -> Option<i32> {
     report.strip_prefix("Command: ")?;
     report.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "))?.trim().parse().ok()
 }
@@ -70,7 +70,7 @@ fn content_text(content: &RawValue) -> Text<'_> {
 }
 
 /// The steps of `todo_write`.
-fn plan(input: &RawValue) -> Option<Vec<PlanItem<'_>>> {
+pub(super) fn plan(input: &RawValue) -> Option<Vec<PlanItem<'_>>> {
     #[derive(Deserialize)]
     struct Arguments<'a> {
         #[serde(borrow)]

@@ -1,0 +1,135 @@
+//! The log in short.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::{self, Finder};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Entry, folder_in, is_furniture, text_of};
+use crate::event::Outcome;
+use crate::history::{Ledger, Response, id_of, time_of};
+use crate::json;
+
+/// A key with a quote before and after it is not in any string, where the quotes would be escaped.
+static TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tokens\":"));
+
+/// What a line is, it says at its beginning.
+const HEAD: usize = 256;
+
+/// Takes note of a line, or of all of an older version's file.
+pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
+    let head = &line[..line.len().min(HEAD)];
+    let says = |word: &[u8]| memmem::find(head, word).is_some();
+    let begins = || says(b"\"projectHash\"");
+    let asks = || says(b"\"type\":\"user\"") && !says(b"\"functionResponse\"");
+    let fails = || says(b"\"type\":\"error\"");
+    // The conversation is told again without its figures: worth a look only while the folder is not known.
+    let tells = || ledger.cwd.is_none() && line.starts_with(br#"{"$set":{"messages""#);
+    if !(begins() || asks() || fails() || tells() || TOKENS.find(line).is_some()) {
+        return;
+    }
+    let Some(entry) = std::str::from_utf8(line).ok().and_then(json::parse::<Entry<'_>>) else {
+        ledger.bad_lines += 1;
+        return;
+    };
+    read(ledger, entry);
+}
+
+fn read(ledger: &mut Ledger, entry: Entry<'_>) {
+    let at = entry.timestamp.as_deref().or(entry.start_time.as_deref()).and_then(time_of);
+    ledger.saw(at);
+    if let Some(id) = entry.session_id.as_deref().filter(|_| ledger.session.is_none()) {
+        ledger.session = Some(id.to_owned());
+    }
+    if let Some(folder) = entry.directories.as_ref().and_then(|folders| folders.first()).filter(|_| ledger.cwd.is_none()) {
+        ledger.cwd = Some(folder.to_string());
+    }
+    entry.messages.into_iter().flatten().for_each(|message| read(ledger, message));
+    // What is told again says nothing of how the session stands.
+    let outcome = ledger.outcome;
+    for message in entry.set.and_then(|set| set.messages).into_iter().flatten() {
+        read(ledger, message);
+        ledger.outcome = outcome;
+    }
+    match entry.r#type.as_deref() {
+        Some("user") => {
+            let text = text_of(entry.content);
+            if ledger.cwd.is_none() {
+                ledger.cwd = folder_in(&text).map(str::to_owned);
+            }
+            if !is_furniture(&text) {
+                ledger.entitle(&text);
+                ledger.outcome = Some(Outcome::Incomplete);
+            }
+        }
+        Some("error") => ledger.outcome = Some(Outcome::Failed),
+        Some("gemini") => {
+            let calls = entry.tool_calls.and_then(|calls| json::parse::<Vec<Call>>(calls.get())).unwrap_or_default().len();
+            let Some(tokens) = entry.tokens else { return };
+            ledger.outcome = Some(if calls == 0 { Outcome::Completed } else { Outcome::Incomplete });
+            let model = ledger.model_number(entry.model.as_deref().unwrap_or("unknown"));
+            ledger.rewrite(Response {
+                id: id_of(entry.id.as_deref().unwrap_or_default()),
+                at: at.unwrap_or(0),
+                model,
+                calls: u16::try_from(calls).unwrap_or(u16::MAX),
+                spent: tokens.spent(),
+                cost: None,
+            });
+        }
+        _ => {}
+    }
+}
+
+/// A call, of which only the number is wanted.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(rename = "id")]
+    _id: Option<IgnoredAny>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::note;
+    use crate::event::Outcome;
+    use crate::history::{Ledger, Spent};
+
+    const LOG: &str = r#"{"sessionId":"s1","projectHash":"h","startTime":"2026-11-15T18:00:00.000Z","lastUpdated":"2026-11-15T18:00:00.000Z","kind":"main"}
+{"$set":{"messages":[{"id":"m0","timestamp":"2026-11-15T18:00:00.000Z","type":"user","content":[{"text":"<session_context>\n- **Workspace Directories:**\n  - /home/user/work\n</session_context>"}]}],"lastUpdated":"2026-11-15T18:00:00.000Z"}}
+{"id":"m1","timestamp":"2026-11-15T18:00:01.000Z","type":"user","content":[{"text":"Fix it"}]}
+{"id":"m2","timestamp":"2026-11-15T18:00:02.000Z","type":"gemini","content":"","thoughts":[],"tokens":null,"model":"gemini-2.5-pro"}
+{"id":"m2","timestamp":"2026-11-15T18:00:02.000Z","type":"gemini","content":"","thoughts":[],"tokens":{"input":1000,"output":50,"cached":400,"thoughts":10,"tool":0,"total":1060},"model":"gemini-2.5-pro"}
+{"id":"m2","timestamp":"2026-11-15T18:00:02.000Z","type":"gemini","content":"","thoughts":[],"tokens":{"input":1000,"output":50,"cached":400,"thoughts":10,"tool":0,"total":1060},"model":"gemini-2.5-pro","toolCalls":[{"id":"c1","name":"read_file","args":{}},{"id":"c2","name":"read_file","args":{}}]}
+{"id":"m3","timestamp":"2026-11-15T18:00:03.000Z","type":"user","content":[{"functionResponse":{"id":"c1","name":"read_file","response":{"output":"x"}}}]}
+{"$set":{"messages":[{"id":"m1","timestamp":"2026-11-15T18:00:01.000Z","type":"user","content":[{"text":"Fix it"}]},{"id":"m2","timestamp":"2026-11-15T18:00:02.000Z","type":"gemini","content":[{"text":""}]}]}}
+{"id":"m4","timestamp":"2026-11-15T18:00:04.000Z","type":"gemini","content":"Done.","thoughts":[],"tokens":{"input":100,"output":5,"cached":0,"thoughts":0,"tool":7,"total":112},"model":"gemini-2.5-flash"}"#;
+
+    fn check(ledger: &Ledger) {
+        assert_eq!((ledger.session.as_deref(), ledger.cwd.as_deref()), (Some("s1"), Some("/home/user/work")));
+        assert_eq!((ledger.title.as_deref(), ledger.outcome), (Some("Fix it"), Some(Outcome::Completed)));
+        let spent = Spent { input: 707, cache_read: 400, output: 65, reasoning: 10, ..Spent::default() };
+        assert_eq!(ledger.spent(), spent);
+        assert_eq!(ledger.responses.iter().map(|response| response.calls).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!((ledger.models.len(), ledger.bad_lines), (2, 0));
+    }
+
+    #[test]
+    fn a_message_that_is_written_again_counts_once() {
+        let mut ledger = Ledger::default();
+        LOG.lines().for_each(|line| note(&mut ledger, line.as_bytes()));
+        check(&ledger);
+    }
+
+    #[test]
+    fn an_older_file_is_one_object() {
+        let lines = LOG.lines().filter(|line| !line.starts_with("{\"$set\"")).collect::<Vec<_>>();
+        let folder =
+            r#"{"id":"m0","type":"user","content":"<session_context>\n- **Workspace Directories:**\n  - /home/user/work\n"}"#;
+        let messages = std::iter::once(folder).chain(lines[1..].iter().copied()).collect::<Vec<_>>().join(",\n");
+        let object = format!("{},\n\"messages\":[{messages}]}}", lines[0].strip_suffix('}').expect("an object"));
+        let mut ledger = Ledger::default();
+        note(&mut ledger, object.as_bytes());
+        check(&ledger);
+    }
+}

@@ -1,0 +1,137 @@
+//! The log that Pi keeps: `sessions/--<folder>--/<time>_<session>.jsonl`.
+//!
+//! Its messages are those of the stream, whole. What lies in wait here: attempts that failed are messages too, and what
+//! they have cost is real; a fork begins with copies of the messages of another session; summaries are paid for, and
+//! tell it in the lines that hold them.
+
+mod note;
+mod whole;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::{DialectEntry, Match};
+use super::wire::Usage;
+use crate::history::{History, Part, Root, stem};
+use crate::json::{self, Str};
+
+/// Where it is and how it is read.
+pub(super) const HISTORY: History = History {
+    roots: &[Root { variable: Some("PI_CODING_AGENT_DIR"), home: ".pi/agent", below: "sessions" }],
+    part,
+    dialect: DIALECT,
+    note: note::note,
+};
+
+/// The log as a dialect.
+pub(super) const DIALECT: DialectEntry = DialectEntry {
+    name: "history",
+    about: "the log of a session in `sessions/`",
+    detect,
+    reader: || Box::new(whole::Log::default()),
+};
+
+fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+    // The time has no underscore; an id of the user's choice may have one.
+    let [_, name] = *path else { return None };
+    stem(name, ".jsonl")?.split_once('_').filter(|(_, id)| !id.is_empty()).map(|(_, id)| Part::Session(id))
+}
+
+/// A line of the log.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    #[serde(borrow)]
+    r#type: Str<'a>,
+    #[serde(borrow, default)]
+    id: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    timestamp: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, default, alias = "modelId")]
+    model: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    usage: Option<Usage>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    content: Option<Str<'a>>,
+    #[serde(default)]
+    display: bool,
+}
+
+/// Entries form a tree; nothing that is printed does. The head is the same in both.
+fn detect(line: &str) -> Match {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Marks<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(default)]
+        version: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        cwd: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        timestamp: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        id: Option<serde::de::IgnoredAny>,
+        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        message: Option<Speaker<'a>>,
+        #[serde(default)]
+        model_id: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        thinking_level: Option<serde::de::IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Speaker<'a> {
+        #[serde(borrow)]
+        role: Str<'a>,
+        #[serde(default)]
+        timestamp: Option<serde::de::IgnoredAny>,
+    }
+    // A list would be read as the fields in their order.
+    let line = Some(line).filter(|line| line.starts_with('{'));
+    let Some((line, marks)) = line.and_then(|line| Some((line, json::parse::<Marks<'_>>(line)?))) else { return Match::No };
+    let linked = marks.id.is_some() && marks.timestamp.is_some() && line.contains("\"parentId\":");
+    match &*marks.r#type {
+        "session" if marks.version.is_some() && marks.cwd.is_some() => Match::Maybe,
+        "model_change" => Match::yes_if(linked && marks.model_id.is_some()),
+        "thinking_level_change" => Match::yes_if(linked && marks.thinking_level.is_some()),
+        "message" => Match::yes_if(
+            linked
+                && marks.message.is_some_and(|message| {
+                    message.timestamp.is_some() && matches!(&*message.role, "system" | "user" | "assistant" | "toolResult")
+                }),
+        ),
+        _ => Match::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{detect, part};
+    use crate::agent::Match;
+    use crate::history::Part;
+
+    #[test]
+    fn files_are_told_apart() {
+        assert_eq!(part(&["--home-user--", "2026-11-15T18-02-26-133Z_0a1b.jsonl"]), Some(Part::Session("0a1b")));
+        assert_eq!(part(&["--home-user--", "2026-11-15T18-02-26-133Z_my_id.jsonl"]), Some(Part::Session("my_id")));
+        assert_eq!(part(&["--home-user--", "notes.jsonl"]), None);
+        assert_eq!(part(&["2026_0a1b.jsonl"]), None);
+    }
+
+    #[test]
+    fn the_log_is_told_from_what_is_printed() {
+        assert_eq!(detect(r#"{"type":"session","version":3,"id":"a","timestamp":"t","cwd":"/home/user"}"#), Match::Maybe);
+        assert_eq!(
+            detect(r#"{"type":"model_change","id":"a","parentId":null,"timestamp":"t","provider":"p","modelId":"m"}"#),
+            Match::Yes
+        );
+        let message = r#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"user","content":"Hi","timestamp":1}}"#;
+        assert_eq!(detect(message), Match::Yes);
+        assert_eq!(detect(r#"{"type":"message_end","message":{"role":"user","content":"Hi","timestamp":1}}"#), Match::No);
+        assert_eq!(detect(r#"{"type":"message","id":"b","timestamp":"t","message":{"role":"user","content":"Hi"}}"#), Match::No);
+    }
+}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use sabir_core::agent;
 use sabir_core::event::Event;
+use sabir_core::history::Root;
 use serde_json::Value;
 
 use crate::schema::schema_of;
@@ -85,9 +86,10 @@ fn table(name: &str) -> Result<String> {
     match name {
         "agents" => Ok(agents()),
         "capabilities" => Ok(capabilities()),
+        "histories" => Ok(histories()),
         "kinds" => kinds(),
         "words" => words(),
-        other => bail!("there is no table `{other}`; there are `agents`, `capabilities`, `kinds` and `words`"),
+        other => bail!("there is no table `{other}`; there are `agents`, `capabilities`, `histories`, `kinds` and `words`"),
     }
 }
 
@@ -124,6 +126,21 @@ fn capabilities() -> String {
             mark(can.max_cost),
             agent.launch.recorded.join(", "),
         );
+    }
+    text
+}
+
+/// Where agents keep their logs.
+fn histories() -> String {
+    let mut text = String::from("| agent | folder or database | moved by |\n|---|---|---|\n");
+    for agent in agent::ALL {
+        let Some(history) = &agent.history else { continue };
+        let path = |root: &Root| ["~", root.home, root.below].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/");
+        let mut paths: Vec<String> = history.roots.iter().map(|root| format!("`{}`", path(root))).collect();
+        let mut variables: Vec<String> = history.roots.iter().filter_map(|root| Some(format!("`{}`", root.variable?))).collect();
+        paths.dedup();
+        variables.dedup();
+        let _ = writeln!(text, "| `{}` | {} | {} |", agent.id, paths.join(", "), variables.join(", "));
     }
     text
 }

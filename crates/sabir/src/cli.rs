@@ -16,6 +16,8 @@ Examples:
   claude -p \"…\" --output-format stream-json --verbose | sabir parse -
   sabir parse run.jsonl --to result                    usage, cost, tools, files, answer
   sabir parse run.jsonl --to human                     read it in the terminal
+  sabir usage --by model                               what was spent, by all agents on this machine
+  sabir ls; sabir show ID; sabir search WORDS          what ran before
 
 Exit codes: 0 done, 1 the agent failed, 2 bad usage, 3 agent not ready, 4 cancelled, 5 timed out,
 6 reading or writing failed, 130 killed by a second Ctrl-C.";

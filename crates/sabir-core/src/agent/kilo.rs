@@ -1,10 +1,12 @@
 //! Kilo, a fork of OpenCode.
 //!
 //! `run --format json` prints what OpenCode prints, with two differences: the end of a step says how fast the model was,
-//! which tells the two apart, and an error of the command itself is a bare text.
+//! which tells the two apart, and an error of the command itself is a bare text. Its database of sessions has the same
+//! tables under another name.
 
 use super::parts::{self, RunLine};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use crate::history::{History, Part, Root};
 use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
 
 /// The agent.
@@ -12,11 +14,19 @@ pub const AGENT: Agent = Agent {
     id: AgentId("kilo"),
     aliases: &["kilocode"],
     title: "Kilo",
-    dialects: &[RUN, text::DIALECT],
+    dialects: &[RUN, HISTORY.dialect, text::DIALECT],
     accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
     launch: LAUNCH,
-    history: None,
+    history: Some(HISTORY),
     shapes: include_str!("kilo/shapes.txt"),
+};
+
+const HISTORY: History = History {
+    roots: &[Root { variable: Some("XDG_DATA_HOME"), home: ".local/share", below: "kilo/kilo.db" }],
+    part: |path| (path == ["kilo.db"]).then_some(Part::Database),
+    // The rows are those of OpenCode, and do not tell whose they are.
+    dialect: DialectEntry { detect: |_| Match::No, ..parts::history::DIALECT },
+    note: parts::history::note,
 };
 
 const LAUNCH: Launch = Launch {

@@ -293,7 +293,7 @@ impl Log {
             "task_complete" | "turn_complete" if main => {
                 self.duration_ms = event.duration_ms.map(|millis| millis.saturating_add(self.duration_ms.unwrap_or(0)));
                 if let Some(failure) = event.error {
-                    facts.push(self.trouble.fatal(failure.message.into())?);
+                    self.trouble.fatal(failure.message.into()).into_iter().for_each(|error| facts.push(error));
                 } else if event.last_agent_message.is_some() || self.recorded {
                     // A task without a last word may have failed, in versions that do not tell errors here.
                     event.last_agent_message.into_iter().for_each(|message| drop(self.answer.message(message.into())));

@@ -15,8 +15,13 @@ use crate::history::{History, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History =
-    History { roots: &[Root { variable: None, home: ".factory", below: "sessions" }], part, dialect: DIALECT, note: note::note };
+pub(super) const HISTORY: History = History {
+    // The variable names a home folder, not the agent's.
+    roots: &[Root { variable: Some("FACTORY_HOME_OVERRIDE"), home: "", below: ".factory/sessions" }],
+    part,
+    dialect: DIALECT,
+    note: note::note,
+};
 
 /// The log as a dialect.
 pub(super) const DIALECT: DialectEntry = DialectEntry {

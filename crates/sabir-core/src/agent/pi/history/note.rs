@@ -41,7 +41,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         "model_change" => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
         "message" => {
             if let Some(message) = entry.message.and_then(|message| json::parse::<Message<'_>>(message.get())) {
-                message_noted(ledger, message, at);
+                message_noted(ledger, &message, at);
             }
         }
         // Summaries and what else was asked of a model beside the conversation.
@@ -81,7 +81,7 @@ struct Block<'a> {
     text: Option<&'a serde_json::value::RawValue>,
 }
 
-fn message_noted(ledger: &mut Ledger, message: Message<'_>, at: Option<i64>) {
+fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
     match &*message.role {
         "user" => {
             let text = match &message.content {

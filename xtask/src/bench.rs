@@ -25,6 +25,9 @@ enum What {
     /// An agent that prints at a steady pace
     #[command(hide = true)]
     Lines(run::LinesArguments),
+    /// Watches agents and reads nothing of what they say
+    #[command(hide = true)]
+    Bare(run::BareArguments),
     /// One of the loops that are compared, in this process
     #[command(hide = true)]
     Loop(loops::Arguments),
@@ -38,6 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Parse(arguments) => parse::run(arguments),
         What::Run(arguments) => run::run(arguments),
         What::Lines(arguments) => run::lines(arguments),
+        What::Bare(arguments) => run::bare(arguments),
         What::Loop(arguments) => loops::run(arguments),
         What::Measure(arguments) => measure::run(arguments),
     }

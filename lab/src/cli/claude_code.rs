@@ -19,7 +19,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files: |_| Vec::new(),
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: false,
     exceptions: &[],
     lane: lane_by_tools,
@@ -43,19 +43,10 @@ fn environment(place: &Place) -> Vec<(&'static str, String)> {
 
 fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
-        Tool::Shell(command) => ("Bash", json!({"command": command, "description": "Run the command"})),
+        Tool::Shell(command) => ("Bash", json!({"command": command.line, "description": "Run the command"})),
         Tool::Read(path) => ("Read", json!({"file_path": place.file(path)})),
         Tool::Write { path, content } => ("Write", json!({"file_path": place.file(path), "content": content})),
         Tool::Edit { path, old, new } => ("Edit", json!({"file_path": place.file(path), "old_string": old, "new_string": new})),
     };
     (name, Input::Json(arguments))
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "Bash",
-        Tool::Read(_) => "Read",
-        Tool::Write { .. } => "Write",
-        Tool::Edit { .. } => "Edit",
-    }
 }

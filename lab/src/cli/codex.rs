@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: Some(shown),
     counts_auxiliary: false,
     exceptions: EXCEPTIONS,
     lane: lane_by_tools,
@@ -33,7 +33,7 @@ pub(super) const RECIPE_0_36: Recipe = Recipe {
     model: "gpt-5-codex",
     files: files_0_36,
     tool: tool_0_36,
-    shown: shown_0_36,
+    shown: Some(shown_0_36),
     exceptions: EXCEPTIONS_0_36,
     ..RECIPE
 };
@@ -161,7 +161,7 @@ fn patch(tool: &Tool) -> Option<String> {
 fn command(tool: &Tool) -> String {
     match *tool {
         Tool::Read(path) => format!("cat {path}"),
-        Tool::Shell(command) => command.to_owned(),
+        Tool::Shell(command) => command.line.to_owned(),
         Tool::Write { .. } | Tool::Edit { .. } => String::new(),
     }
 }

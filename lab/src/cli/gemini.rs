@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: false,
     exceptions: EXCEPTIONS,
     lane,
@@ -65,7 +65,7 @@ fn environment(place: &Place) -> Vec<(&'static str, String)> {
 
 fn tool(tool: &Tool, _: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
-        Tool::Shell(command) => ("run_shell_command", json!({"command": command, "description": "Run the command"})),
+        Tool::Shell(command) => ("run_shell_command", json!({"command": command.line, "description": "Run the command"})),
         Tool::Read(path) => ("read_file", json!({"file_path": path})),
         Tool::Write { path, content } => ("write_file", json!({"file_path": path, "content": content})),
         Tool::Edit { path, old, new } => {
@@ -98,13 +98,4 @@ fn auxiliary(request: &Request) -> String {
         json!({})
     };
     answer.to_string()
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "run_shell_command",
-        Tool::Read(_) => "read_file",
-        Tool::Write { .. } => "write_file",
-        Tool::Edit { .. } => "replace",
-    }
 }

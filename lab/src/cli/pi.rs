@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: false,
     exceptions: EXCEPTIONS,
     lane: lane_by_tools,
@@ -62,19 +62,10 @@ fn environment(_: &Place) -> Vec<(&'static str, String)> {
 
 fn tool(tool: &Tool, _: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
-        Tool::Shell(command) => ("bash", json!({"command": command})),
+        Tool::Shell(command) => ("bash", json!({"command": command.line})),
         Tool::Read(path) => ("read", json!({"path": path})),
         Tool::Write { path, content } => ("write", json!({"path": path, "content": content})),
         Tool::Edit { path, old, new } => ("edit", json!({"path": path, "edits": [{"oldText": old, "newText": new}]})),
     };
     (name, Input::Json(arguments))
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "bash",
-        Tool::Read(_) => "read",
-        Tool::Write { .. } => "write",
-        Tool::Edit { .. } => "edit",
-    }
 }

@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: true,
     exceptions: EXCEPTIONS,
     lane,
@@ -74,7 +74,7 @@ fn environment(place: &Place) -> Vec<(&'static str, String)> {
 fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
         Tool::Shell(command) => {
-            ("run_shell_command", json!({"command": command, "description": "Run the command", "is_background": false}))
+            ("run_shell_command", json!({"command": command.line, "description": "Run the command", "is_background": false}))
         }
         Tool::Read(path) => ("read_file", json!({"file_path": place.file(path)})),
         Tool::Write { path, content } => ("write_file", json!({"file_path": place.file(path), "content": content})),
@@ -88,13 +88,4 @@ fn lane(request: &Request) -> Lane {
     let messages = request.body["messages"].as_array().into_iter().flatten();
     let mut instructions = messages.filter(|message| message["role"] == "system").map(|message| message["content"].to_string());
     if instructions.any(|text| text.contains("memory extraction subagent")) { Lane::Auxiliary } else { lane_by_tools(request) }
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "run_shell_command",
-        Tool::Read(_) => "read_file",
-        Tool::Write { .. } => "write_file",
-        Tool::Edit { .. } => "edit",
-    }
 }

@@ -5,6 +5,8 @@ use sabir_core::fold::SessionResult;
 use sabir_lab::check::{Aspect, Difference, check};
 use sabir_lab::cli::{self, Exception, Recipe};
 use sabir_lab::left::{self, Left};
+use sabir_lab::news::News;
+use sabir_lab::place::Place;
 use sabir_lab::report::{self, Cell, Verdict, judge};
 use sabir_lab::scenario::{self, Run};
 use sabir_lab::trial::Seen;
@@ -42,9 +44,9 @@ fn told() -> Vec<EventKind<'static>> {
         EventKind::ToolEnd {
             tool_call_id: "call_1_1".into(),
             ok: true,
-            output: None,
+            output: Some("hello-from-the-shell\nREADME.md\ncheck.sh\nsum.sh\n".into()),
             status: ToolStatus::Ok,
-            exit_code: None,
+            exit_code: Some(0),
             duration_ms: None,
         },
         EventKind::Text { delta: "The command printed its greeting.".into(), message_id: None },
@@ -114,8 +116,7 @@ fn seen(kinds: Vec<EventKind<'static>>) -> Seen {
         left: Some(Vec::new()),
         truth,
         raw: Vec::new(),
-        work: "/lab/work".into(),
-        home: "/lab/home".into(),
+        place: Place { home: "/lab/home".into(), work: "/lab/work".into(), address: ([127, 0, 0, 1], 1).into() },
     }
 }
 
@@ -165,6 +166,18 @@ fn events_are_compared_with_the_truth() {
         }
     });
     assert_eq!(failed, [Aspect::Tools]);
+    let cut = found_when(|kind| {
+        if let EventKind::ToolEnd { output, .. } = kind {
+            *output = Some("hello-from-the-shell\n".into());
+        }
+    });
+    assert_eq!(cut, [Aspect::Output]);
+    let wrong = found_when(|kind| {
+        if let EventKind::ToolEnd { exit_code, .. } = kind {
+            *exit_code = Some(1);
+        }
+    });
+    assert_eq!(wrong, [Aspect::ExitCode]);
     let silent = found_when(|kind| {
         if let EventKind::Text { delta, .. } = kind {
             *delta = "Something else.".into();
@@ -224,8 +237,13 @@ fn an_exception_that_does_not_hold_any_more_is_found() {
 #[test]
 fn the_table_says_what_differs_and_why() {
     let scenarios: Vec<_> = ["plain", "unicode", "resume"].map(|name| scenario::named(name).unwrap()).into();
-    let cell =
-        |index: usize, verdict| Cell { recipe: recipe(), scenario: scenarios[index], verdict, time: std::time::Duration::ZERO };
+    let cell = |index: usize, verdict| Cell {
+        recipe: recipe(),
+        scenario: scenarios[index],
+        verdict,
+        news: News::default(),
+        time: std::time::Duration::ZERO,
+    };
     let cells = [cell(1, Verdict::Differs(vec!["answer: nothing".to_owned()])), cell(0, Verdict::Passed(vec![WHY]))];
     let text = report::markdown(&[recipe()], &scenarios, &cells);
     assert!(text.contains("| plain | passed (1) |\n| unicode | **differs** |\n| resume | not run |\n"), "{text}");

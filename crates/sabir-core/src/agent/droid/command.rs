@@ -1,6 +1,6 @@
 //! How Droid is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["droid"]),
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["FACTORY_*"],
     keys: &["FACTORY_API_KEY"],
     // Its settings may hold a model with a key of its own, which needs no login.

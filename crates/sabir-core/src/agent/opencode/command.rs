@@ -1,6 +1,6 @@
 //! How OpenCode is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["opencode"]),
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "AWS_*"],
     keys: &["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".local/share/opencode/auth.json"],

@@ -1,6 +1,6 @@
 //! How Pi is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["pi"]),
@@ -9,6 +9,7 @@ pub(super) const LAUNCH: Launch = Launch {
     version_matters: false,
     // Interrupted, it dies at once and leaves its commands running; terminated, it takes them along.
     stop: StopSignal::Terminate,
+    output: Output::Pipe,
     environment: &["PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "XAI_*"],
     keys: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".pi/agent/auth.json"],

@@ -1,6 +1,6 @@
 //! How Qwen Code is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["qwen"]),
@@ -15,6 +15,8 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    // It exits before its last lines are in the pipe.
+    output: Output::File,
     environment: &["QWEN_*", "OPENAI_*", "DASHSCOPE_*", "ANTHROPIC_*", "GEMINI_*", "GOOGLE_*"],
     keys: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY", "QWEN_API_KEY"],
     logins: &[".qwen/oauth_creds.json"],

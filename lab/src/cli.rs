@@ -78,6 +78,9 @@ pub struct Exception {
     pub why: &'static str,
 }
 
+/// The scenarios in which a command succeeds and is told.
+const COMMANDS: &[&str] = &["shell-ok", "multi-turn", "parallel-tools", "fatal-error-later", "big-output", "unicode", "resume"];
+
 /// All recipes.
 pub static ALL: &[Recipe] = &[
     claude_code::RECIPE,

@@ -1,6 +1,7 @@
 //! What tools gave back, against what they did.
 
 use sabir_core::event::EventKind;
+use sabir_core::fold::ToolCall;
 
 use super::{Aspect, allowed, served};
 use crate::place;
@@ -14,7 +15,13 @@ pub(super) fn outputs(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, S
     if run.interrupt.is_some() || tools.len() != seen.result.tool_calls.len() {
         return;
     }
-    for (tool, call) in tools.into_iter().zip(&seen.result.tool_calls).filter(|(tool, _)| allowed(run, tool)) {
+    // Calls that run at once may be told in any order.
+    let mut calls: Vec<&ToolCall> = seen.result.tool_calls.iter().collect();
+    for tool in tools {
+        let call = calls.remove(calls.iter().position(|call| is(call, tool)).unwrap_or(0));
+        if !allowed(run, tool) {
+            continue;
+        }
         let wanted = match tool {
             Tool::Shell(command) => command.prints.texts(),
             Tool::Read(path) => {
@@ -42,6 +49,13 @@ pub(super) fn outputs(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, S
             differs(Aspect::ExitCode, format!("{got} instead of {}", command.code));
         }
     }
+}
+
+/// Whether a call is surely of this tool: it has the command among its arguments.
+fn is(call: &ToolCall, tool: &Tool) -> bool {
+    let Tool::Shell(command) = tool else { return false };
+    let line = serde_json::Value::from(command.line).to_string();
+    call.args.as_ref().is_some_and(|arguments| arguments.get().contains(line.trim_matches('"')))
 }
 
 /// Whether a text holds all of these, in this order.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, lane_by_tools, title};
+use super::{COMMANDS, Exception, Recipe, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::Place;
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -21,10 +22,27 @@ pub(super) const RECIPE: Recipe = Recipe {
     tool,
     shown: None,
     counts_auxiliary: false,
-    exceptions: &[],
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: COMMANDS,
+        aspect: Aspect::ExitCode,
+        what: &["unknown instead of 0"],
+        always: true,
+        why: "Claude Code tells the exit code of a command that fails, and of no other.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of Bash without all of its 1199999"],
+        always: true,
+        why: "Claude Code puts a large output into a file, and tells its start and the name of the file.",
+    },
+];
 
 fn environment(place: &Place) -> Vec<(&'static str, String)> {
     let on = || "1".to_owned();

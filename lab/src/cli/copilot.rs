@@ -43,6 +43,8 @@ const TOLD: &[&str] = &[
     "big-answer",
     "unicode",
     "resume",
+    "read-only",
+    "edit",
 ];
 
 const EXCEPTIONS: &[Exception] = &[
@@ -59,6 +61,13 @@ const EXCEPTIONS: &[Exception] = &[
         what: &["reasoning unknown"],
         always: true,
         why: "Copilot CLI does not tell tokens.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of bash without all of its 1199999"],
+        always: true,
+        why: "Copilot CLI puts a large output into a file, and tells its start and the name of the file.",
     },
     Exception {
         scenarios: &["interrupt-mid-stream", "interrupt-mid-tool"],

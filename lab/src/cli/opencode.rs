@@ -29,6 +29,13 @@ pub(super) const RECIPE: Recipe = Recipe {
 
 const EXCEPTIONS: &[Exception] = &[
     Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of bash without all of its 1199999"],
+        always: true,
+        why: "OpenCode puts a large output into a file, and tells its end and the name of the file.",
+    },
+    Exception {
         scenarios: &["interrupt-mid-stream"],
         aspect: Aspect::Session,
         what: &["no session id"],

@@ -27,9 +27,10 @@ fn command(request: &Request<'_>) -> CommandLine {
     let line = match request.permission {
         None => line,
         Some(Permission::ReadOnly) => line.arguments(["--allow-all-tools", "--available-tools", "view,grep,glob"]),
-        Some(Permission::Edit) => {
-            line.arguments(["--allow-all-tools", "--available-tools", "view,grep,glob,create,edit,str_replace,apply_patch"])
-        }
+        // The folder for temporary files would be open to it too.
+        Some(Permission::Edit) => line
+            .arguments(["--allow-all-tools", "--disallow-temp-dir"])
+            .arguments(["--available-tools", "view,grep,glob,create,edit,str_replace,apply_patch"]),
         Some(Permission::Full) => line.argument("--allow-all"),
     };
     line.extra(request)

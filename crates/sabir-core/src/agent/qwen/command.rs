@@ -8,7 +8,8 @@ pub(super) const LAUNCH: Launch = Launch {
         model: true,
         resume: true,
         r#continue: true,
-        permissions: &Permission::ALL,
+        // Its tools for files write wherever the model says, so that it keeps to no folder.
+        permissions: &[Permission::ReadOnly, Permission::Full],
         max_turns: true,
         ..Capabilities::NONE
     },
@@ -34,9 +35,8 @@ fn command(request: &Request<'_>) -> CommandLine {
         Session::Latest => line.argument("--continue"),
     };
     let line = match request.permission {
-        None => line,
+        None | Some(Permission::Edit) => line,
         Some(Permission::ReadOnly) => line.arguments(["--approval-mode", "plan"]),
-        Some(Permission::Edit) => line.arguments(["--approval-mode", "auto-edit"]),
         Some(Permission::Full) => line.arguments(["--approval-mode", "yolo"]),
     };
     line.extra(request)

@@ -1,15 +1,18 @@
 //! What was seen of a run against what was served to it.
 
+mod output;
+
 use std::fmt::{self, Display};
 use std::fs;
 
 use sabir_core::event::{Change, EventKind, Outcome, ToolStatus};
+use sabir_core::launch::Permission;
 use sabir_core::laws;
 use serde::Serialize;
 
 use crate::cli::Recipe;
 use crate::place;
-use crate::scenario::{Interrupt, Run, Tool, Turn};
+use crate::scenario::{FORBIDDEN, Interrupt, Run, Tool, Turn};
 use crate::trial::Seen;
 use crate::truth::{Lanes, Tokens};
 
@@ -28,6 +31,10 @@ pub enum Aspect {
     Thinking,
     /// The tool calls: their number, names and ends.
     Tools,
+    /// What the tools gave back.
+    Output,
+    /// The exit codes of commands.
+    ExitCode,
     /// The files that were changed.
     Files,
     /// The tokens, class by class.
@@ -49,6 +56,8 @@ impl Display for Aspect {
             Aspect::Texts => "texts",
             Aspect::Thinking => "thinking",
             Aspect::Tools => "tools",
+            Aspect::Output => "output",
+            Aspect::ExitCode => "exit code",
             Aspect::Files => "files",
             Aspect::Tokens => "tokens",
             Aspect::Session => "session",
@@ -81,6 +90,7 @@ pub fn check(recipe: &Recipe, run: &Run, seen: &Seen, remembered: Option<&str>) 
     outcome(run, seen, &mut differs);
     texts(run, seen, &mut differs);
     tools(recipe, run, seen, &mut differs);
+    output::outputs(run, seen, &mut differs);
     files(run, seen, &mut differs);
     if run.interrupt.is_none() {
         tokens(recipe, seen, &mut differs);
@@ -181,18 +191,28 @@ fn served<'r>(run: &'r Run, seen: &Seen) -> Vec<&'r Tool> {
     tools.take(seen.truth.tool_calls.len()).collect()
 }
 
+/// Whether the run may do what a tool does.
+fn allowed(run: &Run, tool: &Tool) -> bool {
+    match (run.permission, tool) {
+        (Permission::Full, _) | (_, Tool::Read(_)) => true,
+        (Permission::Edit, Tool::Write { path, .. } | Tool::Edit { path, .. }) => !path.starts_with(".."),
+        _ => false,
+    }
+}
+
 fn tools(recipe: &Recipe, run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
     let wanted: Vec<(&str, Option<ToolStatus>)> = served(run, seen)
         .iter()
         .map(|tool| {
             let status = if tool.fails() { ToolStatus::Error } else { ToolStatus::Ok };
-            ((recipe.shown)(tool), (run.interrupt != Some(Interrupt::MidTool)).then_some(status))
+            let ends = run.interrupt != Some(Interrupt::MidTool) && allowed(run, tool);
+            (recipe.told(tool, &seen.place), ends.then_some(status))
         })
         .collect();
     let got: Vec<(&str, ToolStatus)> = seen.result.tool_calls.iter().map(|call| (call.name.as_str(), call.status)).collect();
     let right = wanted.len() == got.len()
         && wanted.iter().zip(&got).all(|(wanted, got)| {
-            // A command that was interrupted has any end but a good one.
+            // A command that was interrupted, and one that was not allowed, has any end but a good one.
             wanted.0 == got.0 && wanted.1.map_or(got.1 != ToolStatus::Ok, |status| status == got.1)
         });
     if !right {
@@ -217,7 +237,7 @@ fn word(status: ToolStatus) -> &'static str {
 
 fn files(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
     let mut wanted = Vec::new();
-    for tool in served(run, seen) {
+    for tool in served(run, seen).into_iter().filter(|tool| allowed(run, tool)) {
         match *tool {
             Tool::Write { path, content } => {
                 on_disk(seen, path, content, differs);
@@ -231,19 +251,37 @@ fn files(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
             Tool::Shell(_) | Tool::Read(_) => {}
         }
     }
+    untouched(run, seen, differs);
     let got: Vec<(&str, Change)> = seen.result.file_changes.iter().map(|change| (change.path.as_str(), change.change)).collect();
     let right = wanted.len() == got.len()
         && wanted.iter().zip(&got).all(|(wanted, got)| {
             let path = std::path::Path::new(got.0);
-            wanted.1 == got.1 && (path == std::path::Path::new(wanted.0) || path == seen.work.join(wanted.0))
+            wanted.1 == got.1 && (path == std::path::Path::new(wanted.0) || path == seen.place.work.join(wanted.0))
         });
     if !right {
         differs(Aspect::Files, format!("{got:?} instead of {wanted:?}"));
     }
 }
 
+/// What a run may not do is looked for on the disk: what is told of it does not count.
+fn untouched(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
+    if run.permission == Permission::Full {
+        return;
+    }
+    let folders = seen.place.work.ancestors().take(2);
+    for file in folders.flat_map(|folder| FORBIDDEN.map(|name| folder.join(name))).filter(|file| file.exists()) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        differs(Aspect::Files, format!("{name} was written, which was not allowed"));
+    }
+    if run.permission == Permission::ReadOnly {
+        for (path, content) in place::FILES {
+            on_disk(seen, path, content, differs);
+        }
+    }
+}
+
 fn on_disk(seen: &Seen, path: &str, wanted: &str, differs: &mut impl FnMut(Aspect, String)) {
-    let got = fs::read_to_string(seen.work.join(path)).unwrap_or_default();
+    let got = fs::read_to_string(seen.place.work.join(path)).unwrap_or_default();
     if got != wanted {
         differs(Aspect::Files, format!("{path} holds {}", quoted(Some(&got))));
     }

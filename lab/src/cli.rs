@@ -44,8 +44,8 @@ pub struct Recipe {
     pub environment: fn(&Place) -> Vec<(&'static str, String)>,
     /// The name and the arguments of the tool that does this.
     pub tool: fn(&Tool, &Place) -> (&'static str, Input),
-    /// The name under which the CLI tells of the tool that does this.
-    pub shown: fn(&Tool) -> &'static str,
+    /// The name under which the CLI tells of the tool that does this; none where it is the tool's own.
+    pub shown: Option<fn(&Tool) -> &'static str>,
     /// Whether its figures hold what it asks the model for itself, as far as that is answered in time.
     pub counts_auxiliary: bool,
     /// What can't be seen of it, or is not as with others, and why.
@@ -54,6 +54,13 @@ pub struct Recipe {
     pub lane: fn(&Request) -> Lane,
     /// The answer to those.
     pub auxiliary: fn(&Request) -> String,
+}
+
+impl Recipe {
+    /// The name under which the CLI tells of the tool that does this.
+    pub fn told(&self, tool: &Tool, place: &Place) -> &'static str {
+        self.shown.map_or_else(|| (self.tool)(tool, place).0, |shown| shown(tool))
+    }
 }
 
 /// Something that a CLI does not tell, or tells otherwise than it was served.
@@ -70,6 +77,9 @@ pub struct Exception {
     /// Why.
     pub why: &'static str,
 }
+
+/// The scenarios in which a command succeeds and is told.
+const COMMANDS: &[&str] = &["shell-ok", "multi-turn", "parallel-tools", "fatal-error-later", "big-output", "unicode", "resume"];
 
 /// All recipes.
 pub static ALL: &[Recipe] = &[

@@ -15,6 +15,7 @@ mod gemini;
 pub mod install;
 pub mod isolation;
 pub mod left;
+pub mod news;
 pub mod place;
 pub mod record;
 pub mod report;

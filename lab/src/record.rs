@@ -49,8 +49,8 @@ pub fn write(fixtures: &Path, recipe: &Recipe, scenario: &Scenario, seen: &Seen)
     let newest = cli::named(recipe.id).first().is_some_and(|first| first.version == recipe.version);
     let suffix = if newest { String::new() } else { format!("-{}", recipe.version) };
     let folder = fixtures.join(recipe.id).join(format!("lab-{}{suffix}", scenario.name));
-    let input = neutral(&String::from_utf8_lossy(&seen.raw), &seen.work, &seen.home);
-    if let Some(piece) = piece(&seen.work).filter(|piece| input.contains(*piece)) {
+    let input = neutral(&String::from_utf8_lossy(&seen.raw), &seen.place.work, &seen.place.home);
+    if let Some(piece) = piece(&seen.place.work).filter(|piece| input.contains(*piece)) {
         // Arguments of a tool call come in pieces, and a path may be cut anywhere.
         bail!("no fixture was made: {piece} is still in what was printed, as a part of a path that came in pieces");
     }

@@ -1,10 +1,14 @@
 //! What became of the cells agent × scenario: as a table, with the reasons beneath it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use sabir_core::agent;
+
 use crate::check::{Aspect, Difference};
 use crate::cli::{Exception, Recipe};
+use crate::news::News;
 use crate::scenario::Scenario;
 
 /// What became of a cell.
@@ -27,6 +31,8 @@ pub struct Cell {
     pub scenario: &'static Scenario,
     /// What became of it.
     pub verdict: Verdict,
+    /// What the CLI printed that is not known.
+    pub news: News,
     /// How long it took.
     pub time: Duration,
 }
@@ -60,9 +66,12 @@ pub fn judge(exceptions: &[Exception], scenario: &str, differences: &[Difference
 }
 
 /// Why a CLI is not told a scenario, if so.
-pub fn not_applicable(exceptions: &[Exception], scenario: &str) -> Option<&'static str> {
-    let whole = |exception: &&Exception| exception.aspect == Aspect::Run && exception.scenarios.contains(&scenario);
-    exceptions.iter().find(whole).map(|exception| exception.why)
+pub fn not_applicable(recipe: &Recipe, scenario: &Scenario) -> Option<&'static str> {
+    let whole = |exception: &&Exception| exception.aspect == Aspect::Run && exception.scenarios.contains(&scenario.name);
+    let claimed = agent::find(recipe.id).map_or(&[][..], |agent| agent.launch.can.permissions);
+    let refused = scenario.runs.iter().any(|run| !claimed.contains(&run.permission));
+    let why = recipe.exceptions.iter().find(whole).map(|exception| exception.why);
+    why.or_else(|| refused.then_some("`sabir run` does not promise that level for it, and refuses."))
 }
 
 /// The table, and beneath it what differs and the reasons. The same cells give the same text.
@@ -106,6 +115,33 @@ pub fn markdown(recipes: &[&'static Recipe], scenarios: &[&'static Scenario], ce
         for (index, why) in reasons.iter().enumerate() {
             let _ = writeln!(text, "{}. {why}", index + 1);
         }
+    }
+    text
+}
+
+/// How many cells there are, and what became of them.
+pub fn summary(cells: &[Cell]) -> String {
+    let count = |of: fn(&Verdict) -> bool| cells.iter().filter(|cell| of(&cell.verdict)).count();
+    format!(
+        "{} cells: {} passed, {} differ, {} not applicable",
+        cells.len(),
+        count(|verdict| matches!(verdict, Verdict::Passed(_))),
+        count(|verdict| matches!(verdict, Verdict::Differs(_))),
+        count(|verdict| matches!(verdict, Verdict::NotApplicable(_)))
+    )
+}
+
+/// What each CLI printed that is not known, over all of its cells.
+pub fn drift(recipes: &[&'static Recipe], cells: &[Cell]) -> String {
+    let listed = |found: &BTreeMap<String, u64>| {
+        let words: Vec<String> = found.iter().map(|(name, count)| format!("`{name}` ({count})")).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+    };
+    let mut text = String::from("| CLI | unknown types | unknown fields |\n|---|---|---|\n");
+    for recipe in recipes {
+        let mut news = News::default();
+        cells.iter().filter(|cell| std::ptr::eq(cell.recipe, *recipe)).for_each(|cell| news.add(&cell.news));
+        let _ = writeln!(text, "| {} {} | {} | {} |", recipe.id, recipe.version, listed(&news.types), listed(&news.fields));
     }
     text
 }

@@ -10,6 +10,7 @@ use sabir_lab::check;
 use sabir_lab::cli::Recipe;
 use sabir_lab::install;
 use sabir_lab::isolation::{self, Isolation};
+use sabir_lab::news::{self, News};
 use sabir_lab::record;
 use sabir_lab::report::{self, Cell, Verdict};
 use sabir_lab::scenario::{self, Scenario};
@@ -77,9 +78,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let start = Instant::now();
     let cells = tokio::runtime::Runtime::new()?.block_on(all(&bench, &recipes, &scenarios, arguments))?;
     let table = report::markdown(&recipes, &scenarios, &cells);
-    println!("\n{table}\n{} cells in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
+    let drift = report::drift(&recipes, &cells);
+    println!("\n{table}\n{drift}\n{} in {:.0} s", report::summary(&cells), start.elapsed().as_secs_f64());
     if let Some(file) = &arguments.write {
-        let text = format!("{HEAD}\n{table}");
+        let text = format!("{HEAD}\n{table}\n{DRIFT}\n{drift}");
         std::fs::write(file, text).with_context(|| format!("could not write {}", file.display()))?;
     }
     let differing = cells.iter().filter(|cell| matches!(cell.verdict, Verdict::Differs(_))).count();
@@ -93,11 +95,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 const HEAD: &str = "<!-- Written by `cargo xtask lab run --write docs/conformance.md`; do not edit. -->\n
 # Conformance\n
 Real CLIs, started by `sabir run`, talk to a scripted model on the loopback interface. What `sabir` told is compared with what the
-model served: the answer, the texts and the reasoning, the tool calls and their ends, the changed files (on the disk too), the
-tokens class by class, the outcome and the exit code, the laws of the vocabulary, and that no line was left unread and no process
-running.\n
+model served and the tools did: the answer, the texts and the reasoning, the tool calls and their ends, what commands printed and
+their exit codes, the changed files (on the disk too), the tokens class by class, the outcome and the exit code, the laws of the
+vocabulary, and that no line was left unread and no process running. In `read-only` and `edit` the model tries more than the run may
+do, and the disk shows whether it was kept from it.\n
 *Passed* is all of that. A number says what that CLI does not tell, or tells in its own way, and why. *Not applicable* is what it
 can't do.\n";
+
+/// What stands above what is new.
+const DRIFT: &str = "## Drift\n
+What the CLIs printed in these runs that Sabir does not know: types of lines, and fields of lines that it does know, with how often
+they came.\n";
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("{} is not there", path.display()))
@@ -174,18 +182,20 @@ async fn all(
 
 async fn cell(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario, record: bool) -> Cell {
     let start = Instant::now();
-    let verdict = match report::not_applicable(recipe.exceptions, scenario.name) {
-        Some(why) => Verdict::NotApplicable(why),
-        None => {
-            verdict(bench, recipe, scenario, record).await.unwrap_or_else(|error| Verdict::Differs(vec![format!("{error:#}")]))
-        }
+    let (verdict, news) = match report::not_applicable(recipe, scenario) {
+        Some(why) => (Verdict::NotApplicable(why), News::default()),
+        None => verdict(bench, recipe, scenario, record)
+            .await
+            .unwrap_or_else(|error| (Verdict::Differs(vec![format!("{error:#}")]), News::default())),
     };
-    Cell { recipe, scenario, verdict, time: start.elapsed() }
+    Cell { recipe, scenario, verdict, news, time: start.elapsed() }
 }
 
-async fn verdict(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario, record: bool) -> Result<Verdict> {
+async fn verdict(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scenario, record: bool) -> Result<(Verdict, News)> {
     let seen = trial::tell(bench, recipe, scenario).await?;
     let mut differences = Vec::new();
+    let mut news = News::default();
+    seen.iter().for_each(|seen| news.add(&news::find(recipe.id, seen)));
     for (index, (run, seen)) in scenario.runs.iter().zip(&seen).enumerate() {
         let remembered = index.checked_sub(1).and_then(|before| scenario.runs.get(before)).map(|run| run.prompt);
         differences.extend(check::check(recipe, run, seen, remembered));
@@ -198,5 +208,5 @@ async fn verdict(bench: &Bench, recipe: &'static Recipe, scenario: &'static Scen
             }
         }
     }
-    Ok(verdict)
+    Ok((verdict, news))
 }

@@ -1,5 +1,7 @@
 //! What the model does, in words that no CLI owns.
 
+use sabir_core::launch::Permission;
+
 use crate::cli::Recipe;
 use crate::place::Place;
 use crate::script::{Block, Call, Failure, Pace, Reply, Script, Step, Usage};
@@ -28,6 +30,8 @@ pub struct Run {
     pub turns: &'static [Turn],
     /// When the run is interrupted.
     pub interrupt: Option<Interrupt>,
+    /// What the agent may do.
+    pub permission: Permission,
 }
 
 /// When a run is interrupted.
@@ -41,6 +45,9 @@ pub enum Interrupt {
 
 /// The file that a tool leaves when it has started.
 pub const STARTED: &str = "started.txt";
+
+/// The files that a run tries to write though it may not, in its work folder or above it.
+pub const FORBIDDEN: [&str; 2] = ["by-tool.txt", "by-command.txt"];
 
 /// One response of the model.
 #[derive(Debug)]
@@ -85,7 +92,7 @@ pub enum Text {
 #[derive(Clone, Copy, Debug)]
 pub enum Tool {
     /// Runs a shell command in the work folder.
-    Shell(&'static str),
+    Shell(Command),
     /// Reads a file of the work folder.
     Read(&'static str),
     /// Writes a file.
@@ -106,10 +113,43 @@ pub enum Tool {
     },
 }
 
+/// A shell command and what becomes of it when it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// The command.
+    pub line: &'static str,
+    /// What it prints.
+    pub prints: Prints,
+    /// Its exit code.
+    pub code: i32,
+}
+
+/// What a command prints.
+#[derive(Clone, Copy, Debug)]
+pub enum Prints {
+    /// These texts, in this order; what is between them may be shown in many ways.
+    Texts(&'static [&'static str]),
+    /// The numbers from the first to the last, one on each line.
+    Numbers(u32, u32),
+}
+
 impl Tool {
     /// Whether it is a command that is meant to fail.
     pub fn fails(&self) -> bool {
-        matches!(self, Tool::Shell(command) if command.contains("exit "))
+        matches!(self, Tool::Shell(command) if command.code != 0)
+    }
+}
+
+impl Prints {
+    /// The texts that an output has to hold, in order.
+    pub fn texts(self) -> Vec<String> {
+        match self {
+            Prints::Texts(texts) => texts.iter().map(|text| (*text).to_owned()).collect(),
+            Prints::Numbers(first, last) => {
+                let lines: Vec<String> = (first..=last).map(|number| number.to_string()).collect();
+                vec![lines.join("\n")]
+            }
+        }
     }
 }
 

@@ -54,10 +54,8 @@ pub struct Seen {
     pub truth: Truth,
     /// What the CLI printed.
     pub raw: Vec<u8>,
-    /// The work folder.
-    pub work: PathBuf,
-    /// The home folder.
-    pub home: PathBuf,
+    /// Where it took place.
+    pub place: Place,
 }
 
 /// Tells a CLI a scenario: one value for each run of it.
@@ -112,8 +110,7 @@ async fn one(
     let mut fold = SessionResult::fold();
     events.iter().for_each(|event| fold.event(event));
     let raw = fs::read(&raw).unwrap_or_default();
-    let (work, home) = (place.work.clone(), place.home.clone());
-    Ok(Seen { events, garbage, result: fold.finish(), code, left, truth, raw, work, home })
+    Ok(Seen { events, garbage, result: fold.finish(), code, left, truth, raw, place: place.clone() })
 }
 
 fn command(
@@ -128,7 +125,8 @@ fn command(
     let mut path = install::path(&bench.cache, recipe);
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let mut command = Command::new(&bench.sabir);
-    command.args(["run", recipe.id, run.prompt, "--json", "--permission", "full", "--model", recipe.model, "--run-id", run_id]);
+    command.args(["run", recipe.id, run.prompt, "--json", "--permission", run.permission.name()]);
+    command.args(["--model", recipe.model, "--run-id", run_id]);
     command.arg("--timeout").arg(format!("{LIMIT}s")).arg("--raw").arg(raw);
     command.arg("--program").arg(install::program(&bench.cache, recipe)).arg("--cwd").arg(&place.work);
     if let Some(session) = session {

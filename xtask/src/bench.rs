@@ -35,6 +35,9 @@ enum What {
     /// An agent that prints at a steady pace
     #[command(hide = true)]
     Lines(run::LinesArguments),
+    /// Watches agents and reads nothing of what they say
+    #[command(hide = true)]
+    Bare(run::BareArguments),
     /// One of the loops that are compared, in this process
     #[command(hide = true)]
     Loop(loops::Arguments),
@@ -51,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Journal(arguments) => journal::run(arguments),
         What::Append(arguments) => journal::append(arguments),
         What::Lines(arguments) => run::lines(arguments),
+        What::Bare(arguments) => run::bare(arguments),
         What::Loop(arguments) => loops::run(arguments),
         What::Measure(arguments) => measure::run(arguments),
     }

@@ -135,7 +135,9 @@ fn histories() -> String {
     let mut text = String::from("| agent | folder or database | moved by |\n|---|---|---|\n");
     for agent in agent::ALL {
         let Some(history) = &agent.history else { continue };
-        let path = |root: &Root| ["~", root.home, root.below].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/");
+        let path = |root: &Root| {
+            ["~", root.home, root.below].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/")
+        };
         let mut paths: Vec<String> = history.roots.iter().map(|root| format!("`{}`", path(root))).collect();
         let mut variables: Vec<String> = history.roots.iter().filter_map(|root| Some(format!("`{}`", root.variable?))).collect();
         paths.dedup();

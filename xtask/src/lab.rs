@@ -1,5 +1,6 @@
 //! `cargo xtask lab`: real CLIs against a scripted model. The lab is a crate of its own, so that the other chores need not build it.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -14,32 +15,33 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut command = lab();
-    command.args(&arguments.arguments);
     let runs = arguments.arguments.first().is_some_and(|chore| chore == "run");
-    if runs && !arguments.arguments.iter().any(|argument| argument == "--sabir" || argument.starts_with("--sabir=")) {
-        with_sabir(&mut command)?;
-    }
-    process::run(&mut command)
+    let named = arguments.arguments.iter().any(|argument| argument == "--sabir" || argument.starts_with("--sabir="));
+    let words: Vec<&str> = arguments.arguments.iter().map(String::as_str).collect();
+    process::run(&mut lab(&words, runs && !named)?)
 }
 
 /// The handful of cells that every change must pass.
 pub(crate) fn quick() -> Result<()> {
-    let mut command = lab();
-    command.args(["run", "--quick"]);
-    with_sabir(&mut command)?;
-    process::run(&mut command)
+    process::run(&mut lab(&["run", "--quick"], true)?)
 }
 
-fn lab() -> Command {
-    cargo(&["run", "--quiet", "--package", "sabir-lab", "--"])
+/// The lab with these words, and with the `sabir` of this repository where it needs one.
+///
+/// All programs are built at once: cargo builds what they share anew for each set of packages that it is asked for.
+fn lab(words: &[&str], with_sabir: bool) -> Result<Command> {
+    process::run(&mut cargo(&["build", "--quiet", "--workspace", "--bins"]))?;
+    let mut command = Command::new(program("sabir-lab"));
+    command.args(words).current_dir(crate::root());
+    if with_sabir {
+        command.arg("--sabir").arg(program("sabir"));
+    }
+    Ok(command)
 }
 
-/// Builds the program that the lab looks at, and names it.
-fn with_sabir(command: &mut Command) -> Result<()> {
-    process::run(&mut cargo(&["build", "--quiet", "--package", "sabir"]))?;
+/// A program of this workspace, as it was built last.
+fn program(name: &str) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), |folder| crate::root().join(folder));
-    command.arg("--sabir").arg(target.join("debug").join(format!("sabir{}", std::env::consts::EXE_SUFFIX)));
-    Ok(())
+    target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }

@@ -42,6 +42,8 @@ pub struct Start {
     pub at: Option<Timestamp>,
     /// The agent was asked for more than plain text, so plain text is not its answer.
     pub structured: bool,
+    /// The run takes up an earlier session, so that totals may begin with what was used before.
+    pub resumed: bool,
 }
 
 impl Start {
@@ -58,7 +60,15 @@ impl Start {
 
     /// A run whose agent the stream tells.
     pub fn auto() -> Self {
-        Self { run_id: RunId::from("run"), agent: None, dialect: None, agent_version: None, at: None, structured: false }
+        Self {
+            run_id: RunId::from("run"),
+            agent: None,
+            dialect: None,
+            agent_version: None,
+            at: None,
+            structured: false,
+            resumed: false,
+        }
     }
 }
 
@@ -70,6 +80,7 @@ pub struct Decoder {
     started_at: Option<Timestamp>,
     has_started: bool,
     named: Option<AgentId>,
+    resumed: bool,
     reader: Reader,
     spare: Facts<'static>,
     tools: Tools,
@@ -105,6 +116,7 @@ impl Decoder {
             started_at: start.at,
             has_started: false,
             named: start.agent.map(|agent| agent.id),
+            resumed: start.resumed,
             reader: match (start.agent, start.dialect) {
                 (Some(_), Some(entry)) => Reader::Reading((entry.reader)()),
                 _ => Reader::Choosing(Chooser::new(start.agent, start.structured)),
@@ -198,7 +210,10 @@ impl Decoder {
     }
 
     fn choose(&mut self, choice: Choice, events: &mut Vec<Event<'_>>) {
-        let Choice { agent, dialect, held } = choice;
+        let Choice { agent, mut dialect, held } = choice;
+        if self.resumed {
+            dialect.resumed();
+        }
         let recorded = held.iter().find_map(|line| dialect.recorded(&line.text));
         self.reader = Reader::Reading(dialect);
         self.started(agent, recorded, events);

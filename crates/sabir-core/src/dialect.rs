@@ -24,6 +24,9 @@ pub trait Dialect: Send {
         None
     }
 
+    /// The run takes up an earlier session, which the stream may not say: totals may begin with what was used before.
+    fn resumed(&mut self) {}
+
     /// Whether the agent has said that its run is over; `None` when this format has no sign for that. Lines may still
     /// follow: a runner waits for them only for a while.
     fn over(&self) -> Option<bool> {

@@ -42,6 +42,9 @@ pub trait JsonDialect: Send {
         None
     }
 
+    /// See [`Dialect::resumed`].
+    fn resumed(&mut self) {}
+
     /// See [`Dialect::over`].
     fn over(&self) -> Option<bool> {
         None
@@ -76,6 +79,10 @@ impl<D: JsonDialect> Dialect for D {
 
     fn recorded(&self, line: &str) -> Option<Recorded> {
         JsonDialect::recorded(self, line)
+    }
+
+    fn resumed(&mut self) {
+        JsonDialect::resumed(self);
     }
 
     fn over(&self) -> Option<bool> {

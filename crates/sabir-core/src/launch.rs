@@ -112,6 +112,8 @@ pub struct Launch {
     pub version_matters: bool,
     /// The signal by which it stops in an orderly way.
     pub stop: StopSignal,
+    /// How its standard output is taken.
+    pub output: Output,
     /// Environment variables that it gets beside the ordinary ones; a `*` at the end stands for any rest.
     pub environment: &'static [&'static str],
     /// Environment variables that hold a key for it: one of them is enough.
@@ -142,6 +144,17 @@ pub enum StopSignal {
     Interrupt,
     /// For agents that leave their children behind, or say nothing, when they are interrupted.
     Terminate,
+}
+
+/// How the standard output of an agent is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// By a pipe.
+    #[default]
+    Pipe,
+    /// By a file without a name, which is read along. For agents that exit while node still has output for a pipe in
+    /// its own queue: what is there is lost, however large the pipe is. What node writes to a file is written at once.
+    File,
 }
 
 /// The command line of one run, without the program.

@@ -13,7 +13,7 @@ use sabir_core::agent::{Accounting, Agent, AgentId, DialectEntry, Match};
 use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus};
 use sabir_core::fold::{SessionResult, SessionResultFold};
-use sabir_core::launch::{Capabilities, CommandLine, Launch, Program, PromptBy, Request, StopSignal};
+use sabir_core::launch::{Capabilities, CommandLine, Launch, Output, Program, PromptBy, Request, StopSignal};
 use sabir_core::line::Line;
 use sabir_run::{Controller, Plan, Sink, probe};
 
@@ -41,6 +41,7 @@ static ACME: Agent = Agent {
         },
         version_matters: false,
         stop: StopSignal::Interrupt,
+        output: Output::Pipe,
         environment: &["ACME_*"],
         keys: &["ACME_API_KEY"],
         logins: &[],

@@ -1,7 +1,7 @@
 //! Starts an agent, reads it to its last byte, and ends it so that nothing of it is left.
 //!
 //! ```text
-//!              ┌ pump (stdout) ┐
+//!              ┌ pump (stdout) ┐   (a pipe, or a file that is read along)
 //!  spawn ────► ├ pump (stderr) ┼──► supervise: one select! loop ──► Sink (events)
 //!              └ exit status   ┘         │  limits, cancel
 //!                                        └► stop: interrupt → terminate → kill, the tree, the proof
@@ -18,6 +18,8 @@ pub mod signals;
 mod spawn;
 mod stop;
 pub mod supervise;
+#[cfg(unix)]
+mod tail;
 mod tree;
 #[cfg(unix)]
 mod unix;

@@ -1,4 +1,4 @@
-//! From a pipe to lines, without ever keeping the agent waiting longer than our own reader does.
+//! From what an agent prints to lines, without ever keeping it waiting longer than our own reader does.
 
 use std::io;
 
@@ -6,41 +6,80 @@ use sabir_core::line::{LineBuffer, RawLine};
 use tokio::io::AsyncReadExt as _;
 
 use crate::platform::Reader;
+#[cfg(unix)]
+use crate::tail::{Read, Tail};
+use crate::tree::Tree;
 
-/// One pipe of the agent.
+/// Our end of what an agent prints to.
+pub(crate) enum Intake {
+    Pipe(Reader),
+    #[cfg(unix)]
+    File(Tail),
+}
+
+/// One output of the agent.
 pub(crate) struct Pump {
-    reader: Option<Reader>,
+    intake: Option<Intake>,
     lines: LineBuffer,
 }
 
+/// What became of waiting for bytes.
+pub(crate) enum Filled {
+    /// So many bytes came; none at the end.
+    Bytes(usize),
+    /// Somebody let go of the file: it may be time to [`settle`](Pump::settle).
+    LetGo,
+}
+
 impl Pump {
-    pub(crate) fn new(reader: Reader, max_line: usize) -> Self {
-        Self { reader: Some(reader), lines: LineBuffer::new(max_line) }
+    pub(crate) fn new(intake: Intake, max_line: usize) -> Self {
+        Self { intake: Some(intake), lines: LineBuffer::new(max_line) }
     }
 
     /// Whether more may come.
     pub(crate) fn open(&self) -> bool {
-        self.reader.is_some()
+        self.intake.is_some()
     }
 
-    /// Waits for bytes and takes them in; the number of bytes, 0 at the end of the stream. Can be dropped while waiting
-    /// without losing a byte.
-    pub(crate) async fn fill(&mut self) -> usize {
-        let Some(reader) = &mut self.reader else { return std::future::pending().await };
+    /// Waits for bytes and takes them in. Can be dropped while waiting without losing a byte.
+    pub(crate) async fn fill(&mut self) -> Filled {
+        let Some(intake) = &mut self.intake else { return std::future::pending().await };
         loop {
-            match reader.read(self.lines.space()).await {
+            let read = match intake {
+                Intake::Pipe(pipe) => pipe.read(self.lines.space()).await,
+                #[cfg(unix)]
+                Intake::File(tail) => match tail.read(self.lines.space()).await {
+                    Ok(Read::Bytes(count)) => Ok(count),
+                    Ok(Read::LetGo) => return Filled::LetGo,
+                    Ok(Read::End) => Ok(0),
+                    Err(error) => Err(error),
+                },
+            };
+            match read {
                 Ok(count @ 1..) => {
                     self.lines.filled(count);
-                    return count;
+                    return Filled::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A pipe that can't be read any more has ended for us.
+                // What can't be read any more has ended for us.
                 Ok(0) | Err(_) => {
-                    self.reader = None;
-                    return 0;
+                    self.intake = None;
+                    return Filled::Bytes(0);
                 }
             }
         }
+    }
+
+    /// A pipe ends by itself. A file ends when no process of the run has it open.
+    pub(crate) fn settle(&mut self, tree: &mut Tree) {
+        #[cfg(unix)]
+        if let Some(Intake::File(tail)) = &mut self.intake
+            && !tail.id().is_ok_and(|file| tree.holds(file))
+        {
+            tail.finish();
+        }
+        #[cfg(not(unix))]
+        let _ = tree;
     }
 
     /// The bytes that the last `fill` took in; `count` is what it gave.
@@ -53,14 +92,18 @@ impl Pump {
         self.lines.next_line()
     }
 
-    /// Nothing more is read.
+    /// Nothing more is waited for. What is in a file by now is still read.
     pub(crate) fn close(&mut self) {
-        self.reader = None;
+        match &mut self.intake {
+            #[cfg(unix)]
+            Some(Intake::File(tail)) => tail.finish(),
+            _ => self.intake = None,
+        }
     }
 
     /// What follows the last line end. Nothing is read after that.
     pub(crate) fn last_line(&mut self) -> Option<RawLine<'_>> {
-        self.reader = None;
+        self.intake = None;
         self.lines.finish()
     }
 }

@@ -11,14 +11,15 @@ use sabir_core::launch::PromptBy;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::platform::{self, Process, Reader};
+use crate::platform::{self, Process};
+use crate::pump::Intake;
 use crate::supervise::Plan;
 
 /// A process that was started, and our ends of its pipes.
 pub(crate) struct Spawned {
     pub(crate) child: Process,
-    pub(crate) stdout: Reader,
-    pub(crate) stderr: Reader,
+    pub(crate) stdout: Intake,
+    pub(crate) stderr: Intake,
     /// Removed when the run is over.
     pub(crate) prompt_file: Option<PromptFile>,
 }
@@ -57,7 +58,7 @@ pub(crate) fn spawn(plan: &Plan) -> Result<Spawned, StartFailure> {
             prompt_file = Some(file);
         }
     }
-    let (stdout, stderr, mut child) = platform::start(command).map_err(|error| failed(&error))?;
+    let (stdout, stderr, mut child) = platform::start(command, plan.output).map_err(|error| failed(&error))?;
     if let Some(mut stdin) = platform::take_stdin(&mut child) {
         let prompt = plan.prompt.clone();
         // An agent that does not read its prompt shall not keep us from reading the agent.

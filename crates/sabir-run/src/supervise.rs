@@ -8,7 +8,7 @@ use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::{End, StartFailure};
 use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
-use sabir_core::launch::CommandLine;
+use sabir_core::launch::{CommandLine, Output};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use sabir_core::time::Timestamp;
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::environment::Environment;
 use crate::limits::{Grace, Limits};
-use crate::pump::Pump;
+use crate::pump::{Filled, Pump};
 use crate::spawn::{Spawned, spawn};
 use crate::stop::{Reason, Step, Stop};
 use crate::tree::Tree;
@@ -51,6 +51,10 @@ pub struct Plan {
     pub grace: Grace,
     /// What the agent leaves running when it ends by itself is left alone.
     pub leave_running: bool,
+    /// How the agent's standard output is taken.
+    pub output: Output,
+    /// The prompt belongs to a session that was there before.
+    pub resumed: bool,
     /// Lines longer than this many bytes are cut.
     pub max_line: usize,
 }
@@ -70,6 +74,8 @@ impl Plan {
             limits: Limits::default(),
             grace: Grace::default(),
             leave_running: false,
+            output: agent.launch.output,
+            resumed: false,
             max_line: LineBuffer::DEFAULT_CAP,
         }
     }
@@ -187,7 +193,9 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
     let mut stop: Option<Stop> = None;
     let mut killed = false;
     let mut full = false;
-    // The process that we started is gone, and its agent goes on: its status says nothing about the run.
+    // The process that we started is gone and others of the run are there. When they go on to speak, the one was a wrapper, and
+    // its status says nothing about the run.
+    let mut left_behind = false;
     let mut outlived = false;
 
     let quiescent = loop {
@@ -209,51 +217,51 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
             status = child.wait(), if exit.is_none() => {
                 exit = Some(status.ok());
                 clock.exited(plan.grace.drain);
+                stdout.settle(&mut tree);
             }
-            count = stdout.fill(), if stdout.open() && !full => {
-                clock.bytes(count, true);
-                reading.sink.raw(stdout.latest(count));
-                outlived |= exit.is_some() && count > 0 && clock.long_after_exit();
-                while let Some(line) = stdout.next_line() {
-                    reading.line(line, Source::Stdout);
+            filled = stdout.fill(), if stdout.open() && !full => match filled {
+                Filled::LetGo => stdout.settle(&mut tree),
+                Filled::Bytes(count) => {
+                    clock.bytes(count, true);
+                    reading.sink.raw(stdout.latest(count));
+                    outlived |= left_behind && count > 0;
+                    reading.lines(&mut stdout, count, Source::Stdout);
+                    clock.tools(reading.decoder.tool_calls());
+                    reading.sink.idle();
+                    full = !room(reading.sink).await;
                 }
-                if count == 0 && let Some(line) = stdout.last_line() {
-                    reading.line(line, Source::Stdout);
+            },
+            filled = stderr.fill(), if stderr.open() && !full => {
+                if let Filled::Bytes(count) = filled {
+                    clock.bytes(count, false);
+                    reading.lines(&mut stderr, count, Source::Stderr);
+                    reading.sink.idle();
+                    full = !room(reading.sink).await;
                 }
-                clock.tools(reading.decoder.tool_calls());
-                reading.sink.idle();
-                full = !room(reading.sink).await;
-            }
-            count = stderr.fill(), if stderr.open() && !full => {
-                clock.bytes(count, false);
-                while let Some(line) = stderr.next_line() {
-                    reading.line(line, Source::Stderr);
-                }
-                if count == 0 && let Some(line) = stderr.last_line() {
-                    reading.line(line, Source::Stderr);
-                }
-                reading.sink.idle();
-                full = !room(reading.sink).await;
             }
             () = std::future::poll_fn(|context| reading.sink.poll_room(context)), if full => full = false,
             () = sleep(due.map(|(at, _)| at)) => match (&mut stop, due) {
                 (Some(stop), _) => {
-                    if stop.look(exit.is_some(), &mut tree, &plan.grace) && (!pipes_open || clock.drained() || stop.gave_up) {
-                        break tree.members().is_empty();
+                    if stop.look(exit.is_some(), &mut tree, &plan.grace) {
+                        if !pipes_open || clock.drained() || stop.gave_up {
+                            break tree.members().is_empty();
+                        }
+                        stdout.settle(&mut tree);
                     }
                 }
                 (None, Some((_, Some(limit)))) => {
                     let reason = Reason::Timeout(limit);
                     stop = Some(Stop::begin(reason, Step::Ask, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
                 }
-                // The process has ended and somebody still holds its pipes.
+                // The process has ended and somebody still holds its pipes; or our own reader has no room for what is in them.
                 (None, _) => {
                     if reading.decoder.over() == Some(false) && !tree.members().is_empty() {
-                        clock.exited(plan.grace.drain);
-                    } else {
+                        left_behind |= !full;
+                    } else if !full {
                         stdout.close();
                         stderr.close();
                     }
+                    clock.exited(plan.grace.drain);
                 }
             },
         }
@@ -315,6 +323,7 @@ impl<'s> Reading<'s> {
             agent_version: plan.agent_version.clone(),
             at: now(),
             structured: true,
+            resumed: plan.resumed,
         };
         let mut reading = Self { decoder: Decoder::new(start), sink, spare: Vec::new() };
         let mut events = Vec::new();
@@ -324,6 +333,18 @@ impl<'s> Reading<'s> {
         }
         reading.sink.idle();
         reading
+    }
+
+    /// Reads the lines that are whole, and at the end of the stream (when no bytes came) also what is left.
+    fn lines(&mut self, pump: &mut Pump, count: usize, source: Source) {
+        while let Some(line) = pump.next_line() {
+            self.line(line, source);
+        }
+        if count == 0
+            && let Some(line) = pump.last_line()
+        {
+            self.line(line, source);
+        }
     }
 
     fn line(&mut self, line: RawLine<'_>, source: Source) {

@@ -12,6 +12,8 @@ pub(crate) use other::{Tree, take_in_orphans};
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::io::ErrorKind;
+    use std::os::unix::fs::MetadataExt as _;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::{fs, process};
 
@@ -99,6 +101,18 @@ mod linux {
             living
         }
 
+        /// Whether a process of the run has this file open, given by device and number.
+        pub(crate) fn holds(&mut self, file: (u64, u64)) -> bool {
+            self.members().into_iter().any(|pid| match fs::read_dir(format!("/proc/{pid}/fd")) {
+                Ok(entries) => entries
+                    .flatten()
+                    .filter_map(|entry| fs::metadata(entry.path()).ok())
+                    .any(|open| (open.dev(), open.ino()) == file),
+                // Who can't be looked into may hold it; who is gone does not.
+                Err(error) => error.kind() != ErrorKind::NotFound,
+            })
+        }
+
         /// Whether it can be known that no process is left.
         pub(crate) fn provable() -> bool {
             nix::sys::prctl::get_child_subreaper().unwrap_or(false)
@@ -176,6 +190,12 @@ mod other {
 
         pub(crate) fn members(&mut self) -> Vec<u32> {
             if platform::group_lives(self.leader) { vec![self.leader] } else { Vec::new() }
+        }
+
+        /// Whether a process of the run may have this file open.
+        #[cfg(unix)]
+        pub(crate) fn holds(&mut self, _: (u64, u64)) -> bool {
+            !self.members().is_empty()
         }
 
         pub(crate) fn provable() -> bool {

@@ -9,8 +9,11 @@ use std::process::{ExitStatus, Stdio};
 pub(crate) use nix::sys::signal::Signal;
 use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
-use sabir_core::launch::StopSignal;
+use sabir_core::launch::{Output, StopSignal};
 use tokio::process::{Child, ChildStdin, Command};
+
+use crate::pump::Intake;
+use crate::tail::Tail;
 
 /// A process that we started.
 pub(crate) type Process = Child;
@@ -25,9 +28,13 @@ pub(crate) const MARK: &str = "SABIR_RUN_ID";
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: i32 = 1 << 20;
 
-/// Starts the command in a group of its own, with large pipes for its output.
-pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process)> {
-    let (stdout, stdout_end) = pipe()?;
+/// Starts the command in a group of its own, with large pipes, or a file, for its output.
+pub(crate) fn start(mut command: Command, output: Output) -> io::Result<(Intake, Intake, Process)> {
+    let (stdout, stdout_end) = match output {
+        // Where there is no room for a file, a pipe takes all but what the agent throws away.
+        Output::File => file().or_else(|_| pipe())?,
+        Output::Pipe => pipe()?,
+    };
     let (stderr, stderr_end) = pipe()?;
     own_group(&mut command);
     let child = command.stdout(stdout_end).stderr(stderr_end).spawn()?;
@@ -36,7 +43,12 @@ pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process
     Ok((stdout, stderr, child))
 }
 
-fn pipe() -> io::Result<(Reader, Stdio)> {
+fn file() -> io::Result<(Intake, Stdio)> {
+    let (tail, writer) = Tail::new()?;
+    Ok((Intake::File(tail), writer.into()))
+}
+
+fn pipe() -> io::Result<(Intake, Stdio)> {
     let (reader, writer) = io::pipe()?;
     #[cfg(target_os = "linux")]
     {
@@ -47,7 +59,7 @@ fn pipe() -> io::Result<(Reader, Stdio)> {
             size /= 2;
         }
     }
-    Ok((Reader::from_owned_fd(reader.into())?, writer.into()))
+    Ok((Intake::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
 }
 
 /// Its standard input, once.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
-use sabir_core::launch::StopSignal;
+use sabir_core::launch::{Output, StopSignal};
 use tokio::io::AsyncRead;
 use tokio::process::{ChildStdin, Command};
 
+use crate::pump::Intake;
 use crate::spawn;
 
 /// A process that we started, in its job.
@@ -30,8 +31,8 @@ pub(crate) enum Signal {
 /// The variable by which processes of a run are known.
 pub(crate) const MARK: &str = "SABIR_RUN_ID";
 
-/// Starts the command in a job of its own.
-pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process)> {
+/// Starts the command in a job of its own. Its output always comes by pipes.
+pub(crate) fn start(mut command: Command, _: Output) -> io::Result<(Intake, Intake, Process)> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut wrapped = CommandWrap::from(command);
     wrapped.wrap(JobObject).wrap(KillOnDrop);
@@ -39,7 +40,7 @@ pub(crate) fn start(mut command: Command) -> io::Result<(Reader, Reader, Process
     let missing = || io::Error::other("a pipe is missing");
     let stdout = process.stdout().take().ok_or_else(missing)?;
     let stderr = process.stderr().take().ok_or_else(missing)?;
-    Ok((Box::new(stdout), Box::new(stderr), process))
+    Ok((Intake::Pipe(Box::new(stdout)), Intake::Pipe(Box::new(stderr)), process))
 }
 
 /// Its standard input, once.

@@ -85,6 +85,7 @@ pub(crate) async fn plan(
     let version = if agent.launch.version_matters { probe::version(&program).await } else { None };
     request.version = version.as_deref();
     let command = agent.command(&request).map_err(refused)?;
+    let resumed = request.session != Session::New;
     let defaults = Limits::default();
     Ok(Plan {
         run_id,
@@ -98,6 +99,7 @@ pub(crate) async fn plan(
             after_result: ask.exit_timeout.map_or(defaults.after_result, |limit| Some(limit).filter(|limit| !limit.is_zero())),
         },
         leave_running: ask.leave_running,
+        resumed,
         ..Plan::new(agent, program, command, prompt, cwd)
     })
 }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{Recipe, lane_by_tools, title};
+use super::{COMMANDS, Exception, Recipe, lane_by_tools, title};
+use crate::check::Aspect;
 use crate::place::Place;
 use crate::scenario::Tool;
 use crate::script::{Api, Input};
@@ -19,12 +20,29 @@ pub(super) const RECIPE: Recipe = Recipe {
     files: |_| Vec::new(),
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: false,
-    exceptions: &[],
+    exceptions: EXCEPTIONS,
     lane: lane_by_tools,
     auxiliary: title,
 };
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        scenarios: COMMANDS,
+        aspect: Aspect::ExitCode,
+        what: &["unknown instead of 0"],
+        always: true,
+        why: "Claude Code tells the exit code of a command that fails, and of no other.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of Bash without all of its 1199999"],
+        always: true,
+        why: "Claude Code puts a large output into a file, and tells its start and the name of the file.",
+    },
+];
 
 fn environment(place: &Place) -> Vec<(&'static str, String)> {
     let on = || "1".to_owned();
@@ -43,19 +61,10 @@ fn environment(place: &Place) -> Vec<(&'static str, String)> {
 
 fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
-        Tool::Shell(command) => ("Bash", json!({"command": command, "description": "Run the command"})),
+        Tool::Shell(command) => ("Bash", json!({"command": command.line, "description": "Run the command"})),
         Tool::Read(path) => ("Read", json!({"file_path": place.file(path)})),
         Tool::Write { path, content } => ("Write", json!({"file_path": place.file(path), "content": content})),
         Tool::Edit { path, old, new } => ("Edit", json!({"file_path": place.file(path), "old_string": old, "new_string": new})),
     };
     (name, Input::Json(arguments))
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "Bash",
-        Tool::Read(_) => "Read",
-        Tool::Write { .. } => "Write",
-        Tool::Edit { .. } => "Edit",
-    }
 }

@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: Some(shown),
     counts_auxiliary: false,
     exceptions: EXCEPTIONS,
     lane: lane_by_tools,
@@ -33,7 +33,7 @@ pub(super) const RECIPE_0_36: Recipe = Recipe {
     model: "gpt-5-codex",
     files: files_0_36,
     tool: tool_0_36,
-    shown: shown_0_36,
+    shown: Some(shown_0_36),
     exceptions: EXCEPTIONS_0_36,
     ..RECIPE
 };
@@ -49,13 +49,48 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         scenarios: &["resume"],
         aspect: Aspect::Tokens,
-        what: &["uncached input 4072 instead of 2752", "cache read 35020 instead of 30017", "output 244 instead of 165"],
+        what: &["uncached input unknown", "cache read unknown", "output unknown"],
         always: true,
-        why: "In a session that is continued, Codex gives the figures of the whole session.",
+        why: "In a session that is continued, Codex gives the figures of the whole session, and nothing tells which part is of this run.",
+    },
+    Exception {
+        scenarios: &["read-only"],
+        aspect: Aspect::Tools,
+        what: &["[command_execution ok, command_execution error] instead of"],
+        always: true,
+        why: "Codex does not tell of a patch that it refuses.",
+    },
+    Exception {
+        scenarios: &["edit"],
+        aspect: Aspect::Tools,
+        what: &["[command_execution ok, file_change ok, command_execution error] instead of"],
+        always: true,
+        why: "Codex does not tell of a patch that it refuses.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of command_execution without all of its 1199999"],
+        always: true,
+        why: "Codex tells the first and the last part of an output that is larger than a megabyte.",
     },
 ];
 
 const EXCEPTIONS_0_36: &[Exception] = &[
+    Exception {
+        scenarios: &["read-only"],
+        aspect: Aspect::Tools,
+        what: &["[exec_command ok, exec_command error] instead of"],
+        always: true,
+        why: "Codex does not tell of a patch that it refuses.",
+    },
+    Exception {
+        scenarios: &["edit"],
+        aspect: Aspect::Tools,
+        what: &["[exec_command ok, apply_patch ok, exec_command error] instead of"],
+        always: true,
+        why: "Codex does not tell of a patch that it refuses.",
+    },
     Exception {
         scenarios: NEW,
         aspect: Aspect::Session,
@@ -90,6 +125,8 @@ const NEW: &[&str] = &[
     "unicode",
     "interrupt-mid-stream",
     "interrupt-mid-tool",
+    "read-only",
+    "edit",
 ];
 
 fn files(place: &Place) -> Vec<HomeFile> {
@@ -161,7 +198,7 @@ fn patch(tool: &Tool) -> Option<String> {
 fn command(tool: &Tool) -> String {
     match *tool {
         Tool::Read(path) => format!("cat {path}"),
-        Tool::Shell(command) => command.to_owned(),
+        Tool::Shell(command) => command.line.to_owned(),
         Tool::Write { .. } | Tool::Edit { .. } => String::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Exception, Recipe, json_file, lane_by_tools};
+use super::{COMMANDS, Exception, Recipe, json_file, lane_by_tools};
 use crate::check::Aspect;
 use crate::place::{HomeFile, Place};
 use crate::scenario::Tool;
@@ -20,7 +20,7 @@ pub(super) const RECIPE: Recipe = Recipe {
     files,
     environment,
     tool,
-    shown,
+    shown: None,
     counts_auxiliary: true,
     exceptions: EXCEPTIONS,
     lane,
@@ -43,11 +43,32 @@ const EXCEPTIONS: &[Exception] = &[
         why: "When a stream breaks, Qwen Code keeps the text that had come and appends the text of the next try; its own result says both.",
     },
     Exception {
-        scenarios: &["resume"],
-        aspect: Aspect::Tokens,
-        what: &["instead of 2752", "instead of 30017", "instead of 165"],
+        scenarios: COMMANDS,
+        aspect: Aspect::ExitCode,
+        what: &["unknown instead of 0"],
         always: true,
-        why: "In a session that is continued, Qwen Code gives the figures of the whole session.",
+        why: "Qwen Code tells the exit code of a command that fails, and of no other.",
+    },
+    Exception {
+        scenarios: &["big-output"],
+        aspect: Aspect::Output,
+        what: &["bytes of run_shell_command without all of its 1199999"],
+        always: true,
+        why: "Qwen Code tells the end of a large output.",
+    },
+    Exception {
+        scenarios: &["shell-ok"],
+        aspect: Aspect::Output,
+        what: &["48 bytes of run_shell_command without all of its 46"],
+        always: true,
+        why: "Qwen Code runs commands in a terminal: a list comes in columns, and what a carriage return overwrites is gone.",
+    },
+    Exception {
+        scenarios: &["unicode"],
+        aspect: Aspect::Output,
+        what: &["35 bytes of run_shell_command without all of its 31"],
+        always: true,
+        why: "Qwen Code runs commands in a terminal: a list comes in columns, and what a carriage return overwrites is gone.",
     },
 ];
 
@@ -74,7 +95,7 @@ fn environment(place: &Place) -> Vec<(&'static str, String)> {
 fn tool(tool: &Tool, place: &Place) -> (&'static str, Input) {
     let (name, arguments) = match *tool {
         Tool::Shell(command) => {
-            ("run_shell_command", json!({"command": command, "description": "Run the command", "is_background": false}))
+            ("run_shell_command", json!({"command": command.line, "description": "Run the command", "is_background": false}))
         }
         Tool::Read(path) => ("read_file", json!({"file_path": place.file(path)})),
         Tool::Write { path, content } => ("write_file", json!({"file_path": place.file(path), "content": content})),
@@ -88,13 +109,4 @@ fn lane(request: &Request) -> Lane {
     let messages = request.body["messages"].as_array().into_iter().flatten();
     let mut instructions = messages.filter(|message| message["role"] == "system").map(|message| message["content"].to_string());
     if instructions.any(|text| text.contains("memory extraction subagent")) { Lane::Auxiliary } else { lane_by_tools(request) }
-}
-
-fn shown(tool: &Tool) -> &'static str {
-    match tool {
-        Tool::Shell(_) => "run_shell_command",
-        Tool::Read(_) => "read_file",
-        Tool::Write { .. } => "write_file",
-        Tool::Edit { .. } => "edit",
-    }
 }

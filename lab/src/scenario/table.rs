@@ -1,6 +1,8 @@
 //! The scenarios.
 
-use super::{Interrupt, Run, Scenario, Text, Tool, Turn};
+use sabir_core::launch::Permission;
+
+use super::{Command, Interrupt, Prints, Run, Scenario, Text, Tool, Turn};
 use crate::script::Pace;
 
 const PROMPT: &str = "Please do the task of this folder.";
@@ -24,7 +26,12 @@ const fn one(name: &'static str, about: &'static str, runs: &'static [Run; 1]) -
 }
 
 const fn run(turns: &'static [Turn]) -> Run {
-    Run { prompt: PROMPT, turns, interrupt: None }
+    Run { prompt: PROMPT, turns, interrupt: None, permission: Permission::Full }
+}
+
+/// A command that succeeds.
+const fn shell(line: &'static str, prints: &'static [&'static str]) -> Tool {
+    Tool::Shell(Command { line, prints: Prints::Texts(prints), code: 0 })
 }
 
 const FIXED: Tool = Tool::Edit { path: "sum.sh", old: "$1 - $2", new: "$1 + $2" };
@@ -46,7 +53,10 @@ pub const ALL: &[Scenario] = &[
         "shell-ok",
         "a command that succeeds",
         &[run(&[
-            calls("I will run a command.", &[Tool::Shell("echo hello-from-the-shell; ls")]),
+            calls(
+                "I will run a command.",
+                &[shell("echo hello-from-the-shell; ls", &["hello-from-the-shell\nREADME.md\ncheck.sh\nsum.sh"])],
+            ),
             answers("The command printed its greeting."),
         ])],
     ),
@@ -54,7 +64,14 @@ pub const ALL: &[Scenario] = &[
         "shell-fails",
         "a command that fails",
         &[run(&[
-            calls("I will run a command.", &[Tool::Shell("echo to-the-output; echo to-the-errors >&2; exit 3")]),
+            calls(
+                "I will run a command.",
+                &[Tool::Shell(Command {
+                    line: "echo to-the-output; echo to-the-errors >&2; exit 3",
+                    prints: Prints::Texts(&["to-the-output", "to-the-errors"]),
+                    code: 3,
+                })],
+            ),
             answers("The command failed with exit code 3."),
         ])],
     ),
@@ -79,7 +96,7 @@ pub const ALL: &[Scenario] = &[
                 pace: Pace::Free,
             },
             calls("Found the mistake; correcting it.", &[FIXED]),
-            calls("Running the check.", &[Tool::Shell("sh check.sh")]),
+            calls("Running the check.", &[shell("sh check.sh", &["passed"])]),
             answers("Fixed: sum.sh adds, and the check passes."),
         ])],
     ),
@@ -87,7 +104,7 @@ pub const ALL: &[Scenario] = &[
         "parallel-tools",
         "two tool calls in one response",
         &[run(&[
-            calls("Two commands at once.", &[Tool::Shell("sleep 0.3; echo first"), Tool::Shell("echo second")]),
+            calls("Two commands at once.", &[shell("sleep 0.3; echo first", &["first"]), shell("echo second", &["second"])]),
             answers("Both commands ran."),
         ])],
     ),
@@ -121,14 +138,20 @@ pub const ALL: &[Scenario] = &[
         "fatal-error-later",
         "work that is done, then a request that the server will never accept",
         &[run(&[
-            calls("I will run a command first.", &[Tool::Shell("echo before-the-error")]),
+            calls("I will run a command first.", &[shell("echo before-the-error", &["before-the-error"])]),
             Turn::AlwaysFails { status: 400, message: "The request is not valid, and will not be." },
         ])],
     ),
     one(
         "big-output",
         "a command that prints a megabyte",
-        &[run(&[calls("Printing a lot.", &[Tool::Shell("seq 1000000 1149999")]), answers("That was a lot of output.")])],
+        &[run(&[
+            calls(
+                "Printing a lot.",
+                &[Tool::Shell(Command { line: "seq 1000000 1149999", prints: Prints::Numbers(1_000_000, 1_149_999), code: 0 })],
+            ),
+            answers("That was a lot of output."),
+        ])],
     ),
     one(
         "big-answer",
@@ -141,8 +164,9 @@ pub const ALL: &[Scenario] = &[
         &[run(&[
             calls(
                 UNICODE,
-                &[Tool::Shell(
+                &[shell(
                     r"printf 'caf\303\251 \360\237\216\211 \033[32mgreen\033[0m bad:\377\376 end\n'; printf 'one\rtwo\r\n'",
+                    &["caf\u{e9} \u{1f389} ", "green", " bad:", " end", "one", "two"],
                 )],
             ),
             answers(UNICODE),
@@ -162,6 +186,7 @@ pub const ALL: &[Scenario] = &[
                 pace: Pace::Hold { after: 2 },
             }],
             interrupt: Some(Interrupt::MidStream),
+            permission: Permission::Full,
         }],
     ),
     one(
@@ -170,22 +195,50 @@ pub const ALL: &[Scenario] = &[
         &[Run {
             prompt: PROMPT,
             turns: &[
-                calls("Starting a long command.", &[Tool::Shell("echo started > started.txt; sleep 300; echo finished")]),
+                calls("Starting a long command.", &[shell("echo started > started.txt; sleep 300; echo finished", &[])]),
                 answers("The long command finished."),
             ],
             interrupt: Some(Interrupt::MidTool),
+            permission: Permission::Full,
         }],
     ),
     Scenario {
         name: "resume",
         about: "a second run that continues the session of the first",
         runs: &[
-            Run { prompt: "Remember the word BANANA.", turns: &[answers("I will remember the word BANANA.")], interrupt: None },
+            Run { prompt: "Remember the word BANANA.", ..run(&[answers("I will remember the word BANANA.")]) },
             Run {
                 prompt: "What was the word?",
-                turns: &[calls("One moment.", &[Tool::Shell("echo resumed")]), answers("The word was BANANA.")],
-                interrupt: None,
+                ..run(&[calls("One moment.", &[shell("echo resumed", &["resumed"])]), answers("The word was BANANA.")])
             },
         ],
     },
+    one(
+        "read-only",
+        "a run that may not change anything, and a model that tries to",
+        &[Run {
+            permission: Permission::ReadOnly,
+            ..run(&[
+                calls("Reading a file.", &[Tool::Read("sum.sh")]),
+                calls("Writing a file.", &[Tool::Write { path: "by-tool.txt", content: "written\n" }]),
+                calls("Changing a file.", &[FIXED]),
+                calls("Writing a file by a command.", &[shell("echo written > by-command.txt", &[])]),
+                answers("I was not allowed to."),
+            ])
+        }],
+    ),
+    one(
+        "edit",
+        "a run that may change files of its folder, and a model that tries more",
+        &[Run {
+            permission: Permission::Edit,
+            ..run(&[
+                calls("Reading a file.", &[Tool::Read("sum.sh")]),
+                calls("Changing a file.", &[FIXED]),
+                calls("Writing a file outside.", &[Tool::Write { path: "../by-tool.txt", content: "written\n" }]),
+                calls("Writing a file outside by a command.", &[shell("echo written > ../by-command.txt", &[])]),
+                answers("I could do only a part of it."),
+            ])
+        }],
+    ),
 ];

@@ -5,6 +5,8 @@ use sabir_core::fold::SessionResult;
 use sabir_lab::check::{Aspect, Difference, check};
 use sabir_lab::cli::{self, Exception, Recipe};
 use sabir_lab::left::{self, Left};
+use sabir_lab::news::{self, News};
+use sabir_lab::place::{FILES, Place};
 use sabir_lab::report::{self, Cell, Verdict, judge};
 use sabir_lab::scenario::{self, Run};
 use sabir_lab::trial::Seen;
@@ -42,9 +44,9 @@ fn told() -> Vec<EventKind<'static>> {
         EventKind::ToolEnd {
             tool_call_id: "call_1_1".into(),
             ok: true,
-            output: None,
+            output: Some("hello-from-the-shell\nREADME.md\ncheck.sh\nsum.sh\n".into()),
             status: ToolStatus::Ok,
-            exit_code: None,
+            exit_code: Some(0),
             duration_ms: None,
         },
         EventKind::Text { delta: "The command printed its greeting.".into(), message_id: None },
@@ -114,8 +116,7 @@ fn seen(kinds: Vec<EventKind<'static>>) -> Seen {
         left: Some(Vec::new()),
         truth,
         raw: Vec::new(),
-        work: "/lab/work".into(),
-        home: "/lab/home".into(),
+        place: Place { home: "/lab/home".into(), work: "/lab/work".into(), address: ([127, 0, 0, 1], 1).into() },
     }
 }
 
@@ -165,6 +166,18 @@ fn events_are_compared_with_the_truth() {
         }
     });
     assert_eq!(failed, [Aspect::Tools]);
+    let cut = found_when(|kind| {
+        if let EventKind::ToolEnd { output, .. } = kind {
+            *output = Some("hello-from-the-shell\n".into());
+        }
+    });
+    assert_eq!(cut, [Aspect::Output]);
+    let wrong = found_when(|kind| {
+        if let EventKind::ToolEnd { exit_code, .. } = kind {
+            *exit_code = Some(1);
+        }
+    });
+    assert_eq!(wrong, [Aspect::ExitCode]);
     let silent = found_when(|kind| {
         if let EventKind::Text { delta, .. } = kind {
             *delta = "Something else.".into();
@@ -196,6 +209,51 @@ fn a_file_that_was_not_written_is_found() {
     assert!(files[0].what.starts_with("notes.txt holds"), "{}", files[0].what);
 }
 
+#[test]
+fn what_a_run_may_not_do_is_looked_for_on_the_disk() {
+    let folder = std::env::temp_dir().join(format!("sabir-lab-forbidden-{}", std::process::id()));
+    let work = folder.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    for (name, content) in FILES {
+        std::fs::write(work.join(name), content).unwrap();
+    }
+    let files = |scenario: &str| -> Vec<String> {
+        let mut seen = seen(told());
+        seen.place.work.clone_from(&work);
+        seen.truth.tool_calls.clear();
+        let differences = check(recipe(), &scenario::named(scenario).unwrap().runs[0], &seen, None);
+        differences.into_iter().filter(|found| found.aspect == Aspect::Files).map(|found| found.what).collect()
+    };
+    assert_eq!([files("read-only"), files("edit")], [const { Vec::<String>::new() }; 2]);
+    std::fs::write(folder.join("by-command.txt"), "written").unwrap();
+    assert_eq!(files("edit"), ["by-command.txt was written, which was not allowed"]);
+    assert_eq!(files("plain"), [""; 0]);
+    std::fs::write(work.join("sum.sh"), "").unwrap();
+    assert_eq!(files("read-only"), ["by-command.txt was written, which was not allowed", "sum.sh holds \"\""]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_new_is_counted() {
+    let mut kinds = told();
+    kinds[1] = EventKind::Unrecognized { r#type: Some("brand_new".into()), raw: "{}".into() };
+    let mut seen = seen(kinds);
+    let line = r#"{"type":"result","subtype":"success","is_error":false,"never_seen":1}"#;
+    seen.raw = format!("{line}\n{line}\n").into_bytes();
+    let news = news::find("claude-code", &seen);
+    assert_eq!(news.types.into_iter().collect::<Vec<_>>(), [("brand_new".to_owned(), 1)]);
+    assert_eq!(news.fields.get("<result:success>.never_seen"), Some(&2), "{:?}", news.fields);
+    let cell = Cell {
+        recipe: recipe(),
+        scenario: scenario::named("plain").unwrap(),
+        verdict: Verdict::Passed(Vec::new()),
+        news: News { types: [("brand_new".to_owned(), 2)].into(), ..News::default() },
+        time: std::time::Duration::ZERO,
+    };
+    let text = report::drift(&[recipe()], &[cell]);
+    assert!(text.ends_with(" | `brand_new` (2) | none |\n"), "{text}");
+}
+
 const WHY: &str = "It does not say.";
 
 fn exception(aspect: Aspect, what: &'static [&'static str]) -> Exception {
@@ -224,8 +282,13 @@ fn an_exception_that_does_not_hold_any_more_is_found() {
 #[test]
 fn the_table_says_what_differs_and_why() {
     let scenarios: Vec<_> = ["plain", "unicode", "resume"].map(|name| scenario::named(name).unwrap()).into();
-    let cell =
-        |index: usize, verdict| Cell { recipe: recipe(), scenario: scenarios[index], verdict, time: std::time::Duration::ZERO };
+    let cell = |index: usize, verdict| Cell {
+        recipe: recipe(),
+        scenario: scenarios[index],
+        verdict,
+        news: News::default(),
+        time: std::time::Duration::ZERO,
+    };
     let cells = [cell(1, Verdict::Differs(vec!["answer: nothing".to_owned()])), cell(0, Verdict::Passed(vec![WHY]))];
     let text = report::markdown(&[recipe()], &scenarios, &cells);
     assert!(text.contains("| plain | passed (1) |\n| unicode | **differs** |\n| resume | not run |\n"), "{text}");

@@ -32,6 +32,10 @@ impl<D: Dialect> Dialect for JsonArray<D> {
         }
     }
 
+    fn resumed(&mut self) {
+        self.inner.resumed();
+    }
+
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         self.inner.end(end, facts)
     }

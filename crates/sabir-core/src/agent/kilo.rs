@@ -7,7 +7,7 @@
 use super::parts::{self, RunLine};
 use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
 use crate::history::{History, Part, Root};
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -42,6 +42,7 @@ const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["KILO_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "AWS_*"],
     keys: &["KILO_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".local/share/kilo/auth.json"],

@@ -1,7 +1,7 @@
 //! Any command as an agent: its standard output is the answer, its exit code the verdict.
 
 use super::{Accounting, Agent, AgentId, text};
-use crate::launch::{Capabilities, CommandLine, Launch, Program, PromptBy, Request, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Program, PromptBy, Request, StopSignal};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -16,6 +16,7 @@ pub const AGENT: Agent = Agent {
         command,
         version_matters: false,
         stop: StopSignal::Interrupt,
+        output: Output::Pipe,
         // It is the user's own command, so it gets the user's own environment.
         environment: &["*"],
         keys: &[],

@@ -27,6 +27,9 @@ pub(crate) struct Case {
     signal: Option<String>,
     #[serde(default)]
     cancelled: bool,
+    /// Whether the run takes up an earlier session.
+    #[serde(default)]
+    resumed: bool,
     /// Whether the stream alone tells the agent.
     #[serde(default = "yes")]
     detect: bool,
@@ -78,6 +81,11 @@ pub(crate) fn decode(start: Start, input: &[u8], end: &End) -> Vec<Event<'static
 }
 
 impl Fixture {
+    /// The run as somebody knows it who started the agent.
+    fn named(&self) -> Start {
+        Start { resumed: self.case.resumed, ..Start::named(&self.agent).expect("a known agent") }
+    }
+
     pub(crate) fn end(&self) -> End {
         End { exit_code: self.case.exit_code, signal: self.case.signal.clone(), cancelled: self.case.cancelled, ..End::default() }
     }
@@ -112,7 +120,7 @@ fn jsonl(events: &[Event<'_>]) -> String {
 fn fixtures_decode_as_expected() {
     let mut wrong = Vec::new();
     for fixture in all() {
-        let events = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
+        let events = decode(fixture.named(), &fixture.input, &fixture.end());
         fixture.check("events.jsonl", &jsonl(&events), &mut wrong);
         let mut fold = SessionResult::fold();
         events.iter().for_each(|event| fold.event(event));
@@ -125,8 +133,8 @@ fn fixtures_decode_as_expected() {
 #[test]
 fn streams_tell_their_agent() {
     for fixture in all().into_iter().filter(|fixture| fixture.case.detect) {
-        let named = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
-        let found = decode(Start::auto(), &fixture.input, &fixture.end());
+        let named = decode(fixture.named(), &fixture.input, &fixture.end());
+        let found = decode(Start { resumed: fixture.case.resumed, ..Start::auto() }, &fixture.input, &fixture.end());
         assert_eq!(jsonl(&found[..1]), jsonl(&named[..1]), "{}", fixture.folder.display());
         assert_eq!(found, named, "{}", fixture.folder.display());
     }
@@ -149,7 +157,7 @@ fn events_read_back_what_they_write() {
 #[test]
 fn recorded_events_read_again_as_they_were() {
     for fixture in all() {
-        let first = decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end());
+        let first = decode(fixture.named(), &fixture.input, &fixture.end());
         let again = decode(Start::auto(), jsonl(&first).as_bytes(), &End::default());
         // A line number is of the text that was read, which is another one now.
         let told = |events: &[Event<'static>]| -> Vec<Event<'static>> {

@@ -7,6 +7,7 @@ mod fixtures;
 mod history;
 mod launch;
 mod laws;
+mod ledgers;
 mod run;
 mod seeds;
 mod tidy;

@@ -20,22 +20,12 @@ pub(super) struct Clock {
     tools_begun: u64,
     /// Since when the process is gone, and for how long its pipes are still read.
     exited: Option<(Instant, Duration)>,
-    first_exit: Option<Instant>,
 }
 
 impl Clock {
     pub(super) fn new(limits: Limits) -> Self {
         let now = Instant::now();
-        Self {
-            limits,
-            started: now,
-            first_output: false,
-            last_byte: now,
-            tools: BTreeMap::new(),
-            tools_begun: 0,
-            exited: None,
-            first_exit: None,
-        }
+        Self { limits, started: now, first_output: false, last_byte: now, tools: BTreeMap::new(), tools_begun: 0, exited: None }
     }
 
     /// Bytes came.
@@ -54,19 +44,12 @@ impl Clock {
 
     /// The process has ended; its pipes are read for a while.
     pub(super) fn exited(&mut self, grace: Duration) {
-        let now = Instant::now();
-        self.exited = Some((now, grace));
-        self.first_exit.get_or_insert(now);
+        self.exited = Some((Instant::now(), grace));
     }
 
     /// Whether its pipes were read long enough.
     pub(super) fn drained(&self) -> bool {
         self.exited.is_some_and(|(at, grace)| Instant::now() >= at + grace)
-    }
-
-    /// Whether the process ended longer ago than it takes to empty a pipe.
-    pub(super) fn long_after_exit(&self) -> bool {
-        self.first_exit.zip(self.exited).is_some_and(|(at, (_, grace))| Instant::now() >= at + grace)
     }
 
     /// The next moment at which something is due, and the limit that is passed then; `None` for the end of the grace.

@@ -2,6 +2,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod output;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use sabir_core::agent;
 use sabir_core::event::{Event, EventKind, Outcome, RunId};
-use sabir_core::launch::{CommandLine, PromptBy, Request};
+use sabir_core::launch::{CommandLine, Output, PromptBy, Request};
 use sabir_run::{Controller, Ended, Grace, Plan, Sink};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
@@ -44,26 +46,33 @@ fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
     (ended, kept.0)
 }
 
+/// Both ways in which an output can be taken.
+const OUTPUTS: [Output; 2] = [Output::Pipe, Output::File];
+
 #[test]
 fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
     let folder = tempfile::tempdir().expect("a folder");
     // The agent answers long after the wrapper is gone and the grace for pipes is over.
     let text = format!(
-        "setsid sh -c \"echo '{}'; sleep 1; echo '{}'\" &\nwait_for_it() {{ :; }}\nkill -9 $$",
+        "rm -f began; setsid sh -c \"echo '{}'; echo >began; sleep 3; echo '{}'\" &\nwhile [ ! -s began ]; do :; done\nkill -9 $$",
         quoted(INIT),
         quoted(RESULT)
     );
-    let (ended, events) = run(plan(&folder, &text));
-    assert_eq!(ended.outcome, Outcome::Completed, "{events:#?}");
-    assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)));
-    assert!(events.iter().any(|event| matches!(&event.kind, EventKind::Final { text } if text == "done")));
+    for output in OUTPUTS {
+        let (ended, events) = run(Plan { output, ..plan(&folder, &text) });
+        assert_eq!(ended.outcome, Outcome::Completed, "{output:?}: {events:#?}");
+        assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)), "{output:?}");
+        assert!(events.iter().any(|event| matches!(&event.kind, EventKind::Final { text } if text == "done")), "{output:?}");
+    }
 }
 
 #[test]
 fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (ended, _) = run(plan(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")));
-    assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)));
+    for output in OUTPUTS {
+        let (ended, _) = run(Plan { output, ..plan(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")) });
+        assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How Aider is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, PromptBy, Request, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, PromptBy, Request, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["aider"]),
@@ -13,6 +13,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["AIDER_*", "OPENAI_*", "ANTHROPIC_*", "GEMINI_*", "OPENROUTER_*", "DEEPSEEK_*", "GROQ_*", "XAI_*", "AZURE_*"],
     keys: &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY"],
     logins: &[".aider.conf.yml"],

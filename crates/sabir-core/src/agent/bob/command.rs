@@ -1,6 +1,6 @@
 //! How Bob is started: 1.x and 2.x want different command lines.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Program, PromptBy, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Program, PromptBy, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["bob"]),
@@ -13,6 +13,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: true,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["BOB_*", "BOBSHELL_*"],
     keys: &["BOB_API_KEY", "BOBSHELL_API_KEY"],
     logins: &[".bob/oauth_creds.json"],

@@ -1,6 +1,6 @@
 //! How Claude Code is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["claude"]),
@@ -16,6 +16,7 @@ pub(super) const LAUNCH: Launch = Launch {
     version_matters: false,
     // Interrupted, it says how far it came and ends its children.
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "DISABLE_*", "API_TIMEOUT_MS", "MCP_*"],
     keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     logins: &[".claude/.credentials.json"],

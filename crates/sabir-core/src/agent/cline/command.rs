@@ -1,6 +1,6 @@
 //! How Cline is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, PromptBy, Request, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, PromptBy, Request, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["cline"]),
@@ -14,6 +14,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["CLINE_*"],
     keys: &["CLINE_API_KEY"],
     logins: &[".cline/data/settings/providers.json"],

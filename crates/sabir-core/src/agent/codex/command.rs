@@ -1,6 +1,6 @@
 //! How Codex is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["codex"]),
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG"],
     keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
     logins: &[".codex/auth.json"],
@@ -21,7 +22,11 @@ fn command(request: &Request<'_>) -> CommandLine {
     let line = match request.permission {
         None => line,
         Some(Permission::ReadOnly) => line.arguments(["--sandbox", "read-only"]),
-        Some(Permission::Edit) => line.arguments(["--sandbox", "workspace-write"]),
+        // Folders for temporary files are not in the working folder.
+        Some(Permission::Edit) => line
+            .arguments(["--sandbox", "workspace-write"])
+            .arguments(["-c", "sandbox_workspace_write.exclude_slash_tmp=true"])
+            .arguments(["-c", "sandbox_workspace_write.exclude_tmpdir_env_var=true"]),
         Some(Permission::Full) => line.argument("--dangerously-bypass-approvals-and-sandbox"),
     };
     let line = line.extra(request);

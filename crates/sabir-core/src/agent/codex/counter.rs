@@ -39,6 +39,12 @@ impl Figures {
         [self.input, self.output].into_iter().all(|figure| figure.unwrap_or(0) == 0)
     }
 
+    /// For people, where it is not known how much of it is of this run.
+    pub(super) fn so_far(&self) -> String {
+        let total = self.input.unwrap_or(0).saturating_add(self.output.unwrap_or(0));
+        format!("{total} tokens in the thread so far, earlier runs included")
+    }
+
     /// The figures in the vocabulary's disjoint classes.
     pub(super) fn usage(self, scope: UsageScope) -> EventKind<'static> {
         let cached = self.cached.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
@@ -62,9 +68,22 @@ impl Figures {
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     total: Option<Figures>,
+    /// The first total begins with what earlier runs used.
+    resumed: bool,
 }
 
 impl Counter {
+    /// The thread was there before this run. How much of its first total is of this run can't be known, so that it says
+    /// nothing; those after it say what they add.
+    pub(super) fn resume(&mut self) {
+        self.resumed = true;
+    }
+
+    /// Whether the next total begins with what earlier runs used.
+    pub(super) fn begins_before(&self) -> bool {
+        self.resumed && self.total.is_none()
+    }
+
     /// What a new total adds to the one before; `None` when that is nothing, as in a repeated report.
     ///
     /// Totals count the whole thread since 0.80 and one turn before that. A stream of those old versions has one turn,
@@ -72,8 +91,9 @@ impl Counter {
     pub(super) fn add(&mut self, total: Figures) -> Option<Figures> {
         let added = self.total.and_then(|earlier| total.since(&earlier)).unwrap_or(total);
         let repeated = self.total.is_some() && added.is_nothing();
+        let unknown = self.begins_before();
         self.total = Some(total);
-        (!repeated).then_some(added)
+        (!repeated && !unknown).then_some(added)
     }
 
     /// The same where the figures of the last response are given beside the total: they are what the first report adds,
@@ -111,6 +131,14 @@ mod tests {
     #[test]
     fn a_run_that_reports_zeros_says_so() {
         assert_eq!(Counter::default().add(figures(0, 0, 0)), Some(figures(0, 0, 0)));
+    }
+
+    #[test]
+    fn the_first_total_of_a_resumed_thread_says_nothing() {
+        let mut counter = Counter::default();
+        counter.resume();
+        assert_eq!(counter.add(figures(2200, 900, 110)), None);
+        assert_eq!(counter.add(figures(3700, 2000, 180)), Some(figures(1500, 1100, 70)));
     }
 
     #[test]

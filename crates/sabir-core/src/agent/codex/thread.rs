@@ -130,8 +130,13 @@ impl JsonDialect for Thread {
             (Some("turn.completed"), _) => {
                 self.turn = Turn::Completed;
                 self.trouble.clear();
-                if let Some(added) = wire.usage.and_then(|usage| self.counter.add(usage)) {
-                    facts.push(added.usage(UsageScope::Turn));
+                if let Some(usage) = wire.usage {
+                    let older = self.counter.begins_before();
+                    match self.counter.add(usage) {
+                        Some(added) => facts.push(added.usage(UsageScope::Turn)),
+                        None if older => facts.push(EventKind::Activity { message: Cow::Owned(usage.so_far()) }),
+                        None => {}
+                    }
                 }
                 facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
             }
@@ -165,6 +170,10 @@ impl JsonDialect for Thread {
             }
             _ => json::unrecognized(line, facts),
         }
+    }
+
+    fn resumed(&mut self) {
+        self.counter.resume();
     }
 
     fn over(&self) -> Option<bool> {

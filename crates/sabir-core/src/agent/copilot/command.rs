@@ -1,6 +1,6 @@
 //! How Copilot CLI is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["copilot"]),
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"],
     keys: &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"],
     logins: &[".copilot/config.json"],
@@ -26,9 +27,10 @@ fn command(request: &Request<'_>) -> CommandLine {
     let line = match request.permission {
         None => line,
         Some(Permission::ReadOnly) => line.arguments(["--allow-all-tools", "--available-tools", "view,grep,glob"]),
-        Some(Permission::Edit) => {
-            line.arguments(["--allow-all-tools", "--available-tools", "view,grep,glob,create,edit,str_replace,apply_patch"])
-        }
+        // The folder for temporary files would be open to it too.
+        Some(Permission::Edit) => line
+            .arguments(["--allow-all-tools", "--disallow-temp-dir"])
+            .arguments(["--available-tools", "view,grep,glob,create,edit,str_replace,apply_patch"]),
         Some(Permission::Full) => line.argument("--allow-all"),
     };
     line.extra(request)

@@ -1,6 +1,6 @@
 //! How Cursor's agent is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     // `agent` is its newer name, but others have that name too.
@@ -16,6 +16,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["CURSOR_*"],
     keys: &["CURSOR_API_KEY"],
     logins: &[".config/cursor/auth.json", ".cursor/cli-config.json"],

@@ -1,13 +1,20 @@
 //! How Droid is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["droid"]),
-    can: Capabilities { model: true, resume: true, permissions: &Permission::ALL, ..Capabilities::NONE },
+    can: Capabilities {
+        model: true,
+        resume: true,
+        // Its tools for files write wherever the model says, so that it keeps to no folder.
+        permissions: &[Permission::ReadOnly, Permission::Full],
+        ..Capabilities::NONE
+    },
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["FACTORY_*"],
     keys: &["FACTORY_API_KEY"],
     // Its settings may hold a model with a key of its own, which needs no login.
@@ -24,9 +31,8 @@ fn command(request: &Request<'_>) -> CommandLine {
     };
     // What it lets pass by default depends on how risky the model says a command is; a tool that it does not have can't pass.
     let line = match request.permission {
-        None => line,
+        None | Some(Permission::Edit) => line,
         Some(Permission::ReadOnly) => line.arguments(["--only-tools", "Read,LS,Grep,Glob"]),
-        Some(Permission::Edit) => line.arguments(["--auto", "low", "--only-tools", "Read,LS,Grep,Glob,Create,Edit,ApplyPatch"]),
         Some(Permission::Full) => line.argument("--skip-permissions-unsafe"),
     };
     line.extra(request)

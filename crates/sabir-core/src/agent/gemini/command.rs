@@ -1,6 +1,6 @@
 //! How Gemini CLI is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["gemini"]),
@@ -8,6 +8,8 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    // It exits before its last lines are in the pipe.
+    output: Output::File,
     environment: &["GEMINI_*", "GOOGLE_*"],
     keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     logins: &[".gemini/oauth_creds.json"],

@@ -1,6 +1,6 @@
 //! How Goose is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["goose"]),
@@ -15,6 +15,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["GOOSE_*", "OPENAI_*", "ANTHROPIC_*", "GOOGLE_*", "GEMINI_*", "OPENROUTER_*", "DATABRICKS_*"],
     keys: &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".config/goose/config.yaml"],

@@ -1,6 +1,6 @@
 //! How the agent loop is started: as a command of this program.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Own,
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Terminate,
+    output: Output::Pipe,
     environment: &["OPENAI_*", "SABIR_OPENAI_*", "SSL_CERT_FILE"],
     keys: &["OPENAI_API_KEY"],
     logins: &[],

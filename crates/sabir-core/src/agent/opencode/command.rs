@@ -1,6 +1,6 @@
 //! How OpenCode is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["opencode"]),
@@ -8,6 +8,7 @@ pub(super) const LAUNCH: Launch = Launch {
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    output: Output::Pipe,
     environment: &["OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "AWS_*"],
     keys: &["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".local/share/opencode/auth.json"],
@@ -15,11 +16,12 @@ pub(super) const LAUNCH: Launch = Launch {
     recorded: &["1.18.33"],
 };
 
-/// Settings for the run that win over the user's own: nothing but looking.
+/// Settings for the run that win over the user's own: nothing but looking. The last rule that fits counts, and a name that the user's
+/// settings have too keeps its place among them; so the names are patterns that nobody else writes.
 const READ_ONLY: &str =
-    r#"{"permission":{"*":"deny","read":"allow","grep":"allow","glob":"allow","list":"allow","webfetch":"allow"}}"#;
+    r#"{"permission":{"**":"deny","rea?":"allow","gre?":"allow","glo?":"allow","lis?":"allow","webfetc?":"allow"}}"#;
 /// The same, and files may change.
-const EDIT: &str = r#"{"permission":{"*":"deny","read":"allow","grep":"allow","glob":"allow","list":"allow","webfetch":"allow","edit":"allow"}}"#;
+const EDIT: &str = r#"{"permission":{"**":"deny","rea?":"allow","gre?":"allow","glo?":"allow","lis?":"allow","webfetc?":"allow","edi?":"allow"}}"#;
 
 fn command(request: &Request<'_>) -> CommandLine {
     // A prompt among its arguments reaches the model in quotation marks; from standard input it comes as it is.

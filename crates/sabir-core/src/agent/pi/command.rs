@@ -1,14 +1,22 @@
 //! How Pi is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["pi"]),
-    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
+    can: Capabilities {
+        model: true,
+        resume: true,
+        r#continue: true,
+        // Its tools for files write wherever the model says, so that it keeps to no folder.
+        permissions: &[Permission::ReadOnly, Permission::Full],
+        ..Capabilities::NONE
+    },
     command,
     version_matters: false,
     // Interrupted, it dies at once and leaves its commands running; terminated, it takes them along.
     stop: StopSignal::Terminate,
+    output: Output::Pipe,
     environment: &["PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "XAI_*"],
     keys: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
     logins: &[".pi/agent/auth.json"],
@@ -25,9 +33,8 @@ fn command(request: &Request<'_>) -> CommandLine {
     };
     // It never asks; a tool that it does not have is the only one that it can't use.
     let line = match request.permission {
-        None | Some(Permission::Full) => line,
         Some(Permission::ReadOnly) => line.arguments(["--tools", "read,grep,find,ls"]),
-        Some(Permission::Edit) => line.arguments(["--tools", "read,grep,find,ls,edit,write"]),
+        None | Some(Permission::Edit | Permission::Full) => line,
     };
     line.extra(request)
 }

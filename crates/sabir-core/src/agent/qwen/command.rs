@@ -1,6 +1,6 @@
 //! How Qwen Code is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
 pub(super) const LAUNCH: Launch = Launch {
     program: Program::Named(&["qwen"]),
@@ -8,13 +8,16 @@ pub(super) const LAUNCH: Launch = Launch {
         model: true,
         resume: true,
         r#continue: true,
-        permissions: &Permission::ALL,
+        // Its tools for files write wherever the model says, so that it keeps to no folder.
+        permissions: &[Permission::ReadOnly, Permission::Full],
         max_turns: true,
         ..Capabilities::NONE
     },
     command,
     version_matters: false,
     stop: StopSignal::Interrupt,
+    // It exits before its last lines are in the pipe.
+    output: Output::File,
     environment: &["QWEN_*", "OPENAI_*", "DASHSCOPE_*", "ANTHROPIC_*", "GEMINI_*", "GOOGLE_*"],
     keys: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY", "QWEN_API_KEY"],
     logins: &[".qwen/oauth_creds.json"],
@@ -32,9 +35,8 @@ fn command(request: &Request<'_>) -> CommandLine {
         Session::Latest => line.argument("--continue"),
     };
     let line = match request.permission {
-        None => line,
+        None | Some(Permission::Edit) => line,
         Some(Permission::ReadOnly) => line.arguments(["--approval-mode", "plan"]),
-        Some(Permission::Edit) => line.arguments(["--approval-mode", "auto-edit"]),
         Some(Permission::Full) => line.arguments(["--approval-mode", "yolo"]),
     };
     line.extra(request)

@@ -2,7 +2,7 @@
 //!
 //! Its input contains what was cached, and its output contains thoughts. The figures of a result count the requests
 //! that no message shows (sub-agents in the background, its own memory) and grow over the prompts of a process. A
-//! resumed session starts with the figures of its earlier runs, and nothing in the stream says so.
+//! resumed session starts with the figures of its earlier runs, and nothing in the stream says so: who started it has to.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -122,9 +122,16 @@ enum Models {
 pub(super) struct Tally {
     models: Models,
     before: BTreeMap<Option<String>, Figures>,
+    /// The first result begins with what earlier runs used.
+    resumed: bool,
 }
 
 impl Tally {
+    /// The session was there before this run: what its messages say counts, and its first result says nothing.
+    pub(super) fn resume(&mut self) {
+        self.resumed = true;
+    }
+
     /// Takes note of a model that answered.
     pub(super) fn answered(&mut self, model: &str) {
         match &self.models {
@@ -153,8 +160,12 @@ impl Tally {
             Models::None | Models::Several => None,
         };
         let reported = if adds_up { models } else { whole.map(|whole| (main, whole)).into_iter().collect() };
+        let unknown = std::mem::take(&mut self.resumed);
         for (model, now) in reported {
             let earlier = self.before.insert(model.clone(), now).unwrap_or_default();
+            if unknown {
+                continue;
+            }
             now.since(&earlier).report(model.map(Cow::Owned), UsageScope::Run, facts);
         }
     }
@@ -192,6 +203,18 @@ mod tests {
         tally.result(Some(usage(40, 4)), None, &mut facts);
         let want = [(50, 50, 10), (100, 100, 5), (20, 20, 4)].map(|(a, b, c)| (Some(a), Some(b), Some(c)));
         assert_eq!(told(&mut facts), want);
+    }
+
+    #[test]
+    fn the_first_result_of_a_resumed_session_says_nothing() {
+        let usage =
+            |input| Usage { input_tokens: Some(input), output_tokens: Some(input / 10), cache_read_input_tokens: Some(0) };
+        let mut tally = Tally::default();
+        tally.resume();
+        let mut facts = Facts::default();
+        tally.result(Some(usage(300)), None, &mut facts);
+        tally.result(Some(usage(500)), None, &mut facts);
+        assert_eq!(told(&mut facts), [(Some(200), Some(0), Some(20))]);
     }
 
     #[test]

@@ -70,6 +70,10 @@ impl JsonDialect for Stream {
         }
     }
 
+    fn resumed(&mut self) {
+        self.tally.resume();
+    }
+
     fn over(&self) -> Option<bool> {
         Some(self.verdict.is_some())
     }

@@ -1,0 +1,65 @@
+//! A log is read in two ways, in short and whole; what was spent is the same in both.
+
+use sabir_core::agent;
+use sabir_core::decode::Start;
+use sabir_core::event::EventKind;
+use sabir_core::history::{Ledger, Spent};
+use sabir_core::line;
+
+use crate::fixtures;
+
+#[test]
+fn what_was_spent_is_the_same_in_short_and_whole() {
+    let mut logs = 0;
+    for fixture in fixtures::all() {
+        let name = fixture.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let history = agent::find(&fixture.agent).expect("a known agent").history;
+        let Some(history) = history.filter(|_| name.starts_with("history-")) else { continue };
+        logs += 1;
+
+        let mut ledger = Ledger::default();
+        for raw in line::split(&fixture.input) {
+            (history.note)(&mut ledger, raw.to_line(None, line::Source::Stdout).text.as_bytes());
+        }
+        let mut short = ledger.spent();
+        for (model, claimed) in &ledger.claimed {
+            let mut known = Spent::default();
+            let of_model = ledger.responses.iter().filter(|response| response.model == *model);
+            of_model.for_each(|response| known.add(&response.spent));
+            short.add(&claimed.beyond(&known));
+        }
+
+        let mut whole = Spent::default();
+        let mut calls = 0;
+        let mut session = None;
+        for event in fixtures::decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end()) {
+            match event.kind {
+                EventKind::Usage {
+                    input_tokens,
+                    output_tokens,
+                    cache_read_tokens,
+                    cache_write_tokens,
+                    cache_write_1h_tokens,
+                    reasoning_tokens,
+                    ..
+                } => whole.add(&Spent {
+                    input: input_tokens.unwrap_or(0),
+                    cache_read: cache_read_tokens.unwrap_or(0),
+                    cache_write: cache_write_tokens.unwrap_or(0),
+                    output: output_tokens.unwrap_or(0),
+                    cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
+                    reasoning: reasoning_tokens.unwrap_or(0),
+                }),
+                EventKind::ToolStart { .. } => calls += 1,
+                EventKind::Session { session_id, .. } => session = session.or(session_id),
+                _ => {}
+            }
+        }
+        assert_eq!(short, whole, "{}", fixture.folder.display());
+        assert_eq!(ledger.session.as_deref(), session.as_deref(), "{}", fixture.folder.display());
+        let noted: u32 = ledger.responses.iter().map(|response| u32::from(response.calls)).sum();
+        assert_eq!(noted, calls, "calls of {}", fixture.folder.display());
+        assert_eq!(ledger.bad_lines, 0, "{}", fixture.folder.display());
+    }
+    assert!(logs > 0, "no fixture is a log");
+}

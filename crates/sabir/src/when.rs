@@ -30,17 +30,16 @@ fn moment(text: &str, now: &Zoned, is_end: bool) -> Option<Timestamp> {
     if let Some(ago) = ago(text) {
         return now.timestamp().checked_sub(jiff::SignedDuration::from_secs(ago)).ok();
     }
+    if text.contains(':') {
+        let moment = text.parse::<Timestamp>().ok();
+        let local = || text.parse::<DateTime>().ok()?.to_zoned(now.time_zone().clone()).ok();
+        return moment.or_else(|| local().map(|time| time.timestamp()));
+    }
     if let Ok(date) = text.parse::<Date>() {
         return start(date, 1);
     }
-    if let Ok(date) = format!("{text}-01").parse::<Date>() {
-        return start(date, i64::from(date.days_in_month()));
-    }
-    if let Ok(moment) = text.parse::<Timestamp>() {
-        return Some(moment);
-    }
-    let time: DateTime = text.parse().ok()?;
-    Some(time.to_zoned(now.time_zone().clone()).ok()?.timestamp())
+    let month = format!("{text}-01").parse::<Date>().ok()?;
+    start(month, i64::from(month.days_in_month()))
 }
 
 /// Seconds of `7d`, `12h`, `30m`, `2w`.

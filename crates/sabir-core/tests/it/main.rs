@@ -4,7 +4,6 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fixtures;
-mod history;
 mod launch;
 mod laws;
 mod ledgers;

@@ -184,7 +184,7 @@ fn within(samples: &[Sample], from: u64, to: u64) -> Option<Sample> {
     let mut inside = samples.iter().filter(|sample| (from..to).contains(&sample.at.as_secs()));
     let (first, last) = (inside.next()?, inside.next_back()?);
     Some(Sample {
-        at: last.at - first.at,
+        at: last.at.saturating_sub(first.at),
         cpu_seconds: last.cpu_seconds - first.cpu_seconds,
         wake_ups: last.wake_ups.saturating_sub(first.wake_ups),
         peak_bytes: last.peak_bytes,

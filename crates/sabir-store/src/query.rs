@@ -189,7 +189,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     transaction.commit()
 }
 
-/// SQLite has no numbers beyond these.
+/// `SQLite` has no numbers beyond these.
 fn whole_number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

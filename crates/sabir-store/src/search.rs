@@ -62,7 +62,7 @@ impl Words {
                 _ => self.look(&file.path, &mut seen),
             };
         }
-        self.all_seen(&seen)
+        all(&seen)
     }
 
     /// No word was seen yet, but for those that can't be looked for in a raw log.
@@ -70,14 +70,9 @@ impl Words {
         self.words.iter().map(|word| longest_plain(word).is_empty()).collect()
     }
 
-    /// Whether all were.
-    fn all_seen(&self, seen: &[bool]) -> bool {
-        seen.iter().all(|seen| *seen)
-    }
-
     /// Looks through a file until all words have been seen.
     fn look(&self, path: &Path, seen: &mut [bool]) -> io::Result<()> {
-        if self.all_seen(seen) {
+        if all(seen) {
             return Ok(());
         }
         let mut file = File::open(path)?;
@@ -95,7 +90,7 @@ impl Words {
             let end = kept + count;
             for found in self.raw.find_overlapping_iter(&buffer[..end]) {
                 seen[found.pattern().as_usize()] = true;
-                if self.all_seen(seen) {
+                if all(seen) {
                     return Ok(());
                 }
             }
@@ -135,6 +130,11 @@ impl Words {
     pub fn first_in(&self, text: &str) -> Option<Range<usize>> {
         self.any.find(text).map(|found| found.range())
     }
+}
+
+/// Whether all words were seen.
+fn all(seen: &[bool]) -> bool {
+    seen.iter().all(|seen| *seen)
 }
 
 /// Whether a text has a word in any case.

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// day or a month means all of it.
 pub(crate) fn parse(text: &str, zone: &TimeZone, is_end: bool) -> Result<i64, Failure> {
     let now = Timestamp::now().to_zoned(zone.clone());
-    moment(text.trim(), &now, is_end).map(|moment| moment.as_millisecond()).ok_or_else(|| {
+    moment(text.trim(), &now, is_end).map(Timestamp::as_millisecond).ok_or_else(|| {
         Failure::usage(format!("{text} is no moment"))
             .hint("give a day like 2026-11-02, a month like 2026-11, `today`, `yesterday`, or a time ago like 7d, 12h or 2w")
     })

@@ -243,6 +243,9 @@ pub fn time_of(text: &str) -> Option<i64> {
     in_usual_form(text.as_bytes()).or_else(|| Timestamp::parse(text).map(Timestamp::as_millis))
 }
 
+/// Days from the first of March of the year 0 to 1970.
+const BEFORE_1970: i64 = 719_468;
+
 /// Reads `2026-11-15T17:53:23.541Z`.
 fn in_usual_form(text: &[u8]) -> Option<i64> {
     let usual = text.len() == 24 && text[10] == b'T' && text[19] == b'.' && text[23] == b'Z';
@@ -259,7 +262,6 @@ fn in_usual_form(text: &[u8]) -> Option<i64> {
     // Years that begin in March have the leap day at their end.
     let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * march_year + march_year / 4 - march_year / 100 + march_year / 400 + (153 * march_month + 2) / 5 + day - 1;
-    const BEFORE_1970: i64 = 719_468;
     Some((((days - BEFORE_1970) * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + milli)
 }
 

@@ -137,6 +137,7 @@ fn root<'s>(list: &'s [Session], session: &'s Session) -> &'s Session {
 }
 
 /// What is selected of the parts.
+#[derive(Clone, Copy)]
 struct Parts {
     data: &'static str,
     only: &'static str,

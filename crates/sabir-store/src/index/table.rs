@@ -1,4 +1,4 @@
-//! The index on disk: one SQLite table, a row for each file.
+//! The index on disk: one `SQLite` table, a row for each file.
 
 use std::collections::HashMap;
 use std::fs;

@@ -133,7 +133,7 @@ pub(crate) struct SearchArguments {
 /// `sabir query --tables` prints their columns.
 #[derive(Args)]
 pub(crate) struct QueryArguments {
-    /// The question, e.g. "SELECT name, count(*) FROM tool_calls GROUP BY name".
+    /// The question, e.g. `SELECT name, count(*) FROM tool_calls GROUP BY name`.
     #[arg(value_name = "SQL", required_unless_present = "tables")]
     pub(crate) sql: Option<String>,
 

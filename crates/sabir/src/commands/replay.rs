@@ -63,19 +63,11 @@ fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("session {} was not run by Sabir, so no events were made then", session.id))
             .hint("`sabir replay` without --diff decodes its log"));
     }
-    let collect = |read: &mut dyn FnMut(&mut dyn FnMut(&Event<'_>)) -> Result<(), Failure>| {
-        let mut lines = Vec::new();
-        read(&mut |event| {
-            let mut line = Vec::new();
-            event.kind.write_json(&mut line);
-            lines.push(String::from_utf8_lossy(&line).into_owned());
-        })
-        .map(|()| lines)
-    };
-    let then = collect(&mut |take| {
-        past.decode(session, take).map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))
-    })?;
-    let now = collect(&mut |take| anew(past, session, take))?;
+    let mut then = Vec::new();
+    past.decode(session, &mut |event| then.push(told(event)))
+        .map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))?;
+    let mut now = Vec::new();
+    anew(past, session, &mut |event| now.push(told(event)))?;
     let mut out = Out::default();
     let mut count = 0;
     for (place, (then, now)) in pairs(&then, &now).enumerate() {
@@ -96,6 +88,13 @@ fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
         count => print::note(&format!("{count} of {} events differ", then.len().max(now.len()))),
     }
     Ok(if count == 0 { Exit::Completed } else { Exit::Failed })
+}
+
+/// What an event tells, without its number and time.
+fn told(event: &Event<'_>) -> String {
+    let mut line = Vec::new();
+    event.kind.write_json(&mut line);
+    String::from_utf8_lossy(&line).into_owned()
 }
 
 /// Both lists side by side, to the end of the longer one.

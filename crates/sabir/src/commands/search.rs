@@ -1,5 +1,6 @@
 //! `sabir search`: words in everything that was said and done.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use sabir_core::event::{Event, EventKind};
@@ -111,7 +112,7 @@ fn print_place(place: &Place, words: &Words, zone: &jiff::tz::TimeZone, out: &mu
         let mut rest = text.as_str();
         while let Some(range) = words.first_in(rest) {
             marked.push_str(&rest[..range.start]);
-            marked.push_str(&format!("{bold}{}{bold:#}", &rest[range.clone()]));
+            let _ = write!(marked, "{bold}{}{bold:#}", &rest[range.clone()]);
             rest = &rest[range.end..];
         }
         marked.push_str(rest);

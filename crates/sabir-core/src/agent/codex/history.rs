@@ -156,7 +156,7 @@ impl Report {
         Some(Self { total: spent(info.total_token_usage?), last: info.last_token_usage.map(spent), recorded: false })
     }
 
-    fn of_record(record: TokenRecord) -> Self {
+    fn of_record(record: &TokenRecord) -> Self {
         Self { total: spent(record.thread_token_usage), last: Some(spent(record.usage)), recorded: true }
     }
 

@@ -121,7 +121,7 @@ impl JsonDialect for Log {
         match &*entry.r#type {
             "assistant" => self.assistant(entry, line, facts),
             "user" => self.user(entry, facts),
-            "system" => self.system(entry, facts),
+            "system" => Self::system(entry, facts),
             "cost-state" => {
                 for (model, usage) in entry.model_usage.into_iter().flatten() {
                     self.claimed.insert(model.to_string(), super::note::spent_by(&usage));
@@ -284,7 +284,7 @@ impl Log {
         }
     }
 
-    fn system<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
+    fn system<'a>(entry: Entry<'a>, facts: &mut Facts<'a>) {
         match entry.subtype.as_deref() {
             Some("api_error") => {
                 let message = entry.error.and_then(|error| error.formatted.or(error.message)).map(Cow::from);

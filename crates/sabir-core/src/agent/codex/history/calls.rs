@@ -94,8 +94,8 @@ impl Log {
                 StringOr::String(text) => text.to_string(),
                 StringOr::Other(words) => joined(&words),
             }));
-        let patch = [call.input.as_deref(), arguments.input.as_deref(), command.as_deref()].into_iter().flatten();
-        let patch = patch.filter_map(patch::find).next().map(str::to_owned);
+        let texts = [call.input.as_deref(), arguments.input.as_deref(), command.as_deref()];
+        let patch = texts.into_iter().flatten().find_map(patch::find).map(str::to_owned);
         let query = call.action.as_ref().and_then(|action| action.query.as_deref()).map(str::to_owned);
         let title = command.as_deref().map(shell::script).or(query.as_deref()).and_then(report::title).map(str::to_owned);
         let plan = arguments.plan.map(|plan| plan.into_iter().map(|step| item(step).into_owned()).collect());
@@ -228,16 +228,16 @@ impl<'a> Outcome<'a> {
             text: Option<Str<'a>>,
         }
         match json::parse::<StringOr<'a, Vec<Block<'a>>>>(output.get()) {
-            Some(StringOr::String(text)) => Self::of_text(text.into()),
+            Some(StringOr::String(text)) => Self::of_text(&text.into()),
             Some(StringOr::Other(blocks)) => {
-                Self::of_text(Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()))
+                Self::of_text(&Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()))
             }
             None => Self { output: Cow::Borrowed(output.get()), ..Self::default() },
         }
     }
 
-    fn of_text(text: Cow<'a, str>) -> Self {
-        let (exit_code, output) = match headed(&text) {
+    fn of_text(text: &Cow<'a, str>) -> Self {
+        let (exit_code, output) = match headed(text) {
             Some((exit_code, output)) => (exit_code, Cow::Owned(output.to_owned())),
             None => (None, text.clone()),
         };
@@ -248,7 +248,7 @@ impl<'a> Outcome<'a> {
         let status = match exit_code {
             Some(0) => ToolStatus::Ok,
             Some(_) => ToolStatus::Error,
-            None => status_of(&text),
+            None => status_of(text),
         };
         Self { output, status, exit_code }
     }
@@ -317,7 +317,7 @@ mod tests {
     use super::{Outcome, ToolStatus};
 
     fn outcome(text: &str) -> (String, ToolStatus, Option<i32>) {
-        let Outcome { output, status, exit_code } = Outcome::of_text(text.into());
+        let Outcome { output, status, exit_code } = Outcome::of_text(&text.into());
         (output.into_owned(), status, exit_code)
     }
 

@@ -57,7 +57,7 @@ fn by_head(ledger: &mut Ledger, head: &Head<'_>, line: &[u8]) {
             spend(ledger, report, at);
         }
         ("token_usage_record", _) => {
-            let report = payload::<TokenRecord>(ledger, line).map(Report::of_record);
+            let report = payload::<TokenRecord>(ledger, line).map(|record| Report::of_record(&record));
             spend(ledger, report, at);
         }
         ("response_item", inner) => item(ledger, inner, line),

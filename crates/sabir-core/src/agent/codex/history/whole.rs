@@ -163,7 +163,7 @@ impl Log {
             "response_item" => self.response_item(&json::parse::<Typed<'_>>(payload)?.r#type, payload, false, facts),
             "event_msg" => self.event(&json::parse::<Typed<'_>>(payload)?.r#type, payload, line, facts),
             "token_usage_record" => {
-                json::parse::<TokenRecord>(payload).map(|record| self.tokens(Some(Report::of_record(record)), facts))
+                json::parse::<TokenRecord>(payload).map(|record| self.tokens(Some(Report::of_record(&record)), facts))
             }
             "compacted" => {
                 facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });

@@ -133,7 +133,8 @@ mod tests {
         let step = r#"{"table":"part","session":"ses_1","message":"msg_2","id":"prt_3","data":{"type":"step-finish","tokens":{"input":10,"output":1,"reasoning":0,"cache":{"read":0,"write":0}},"cost":0.01}}"#;
         let ledger = read(&[SESSION, ANSWER, step, CALL, step]);
         assert_eq!(ledger.spent().total(), 22);
-        assert_eq!(ledger.responses.iter().filter_map(|response| response.cost).sum::<f64>(), 0.02);
+        let cost: f64 = ledger.responses.iter().filter_map(|response| response.cost).sum();
+        assert!((cost - 0.02).abs() < 1e-12, "{cost}");
         assert_ne!(ledger.responses[0].key(), ledger.responses[1].key());
     }
 

@@ -112,7 +112,7 @@ pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     let mut writer = Writer { home: folder.join("home"), random: Random::new(7), truth: AgentTruth::default() };
     let mut truth = Truth::default();
     let bytes = megabytes * 1_000_000;
-    let agents: [(&str, u64, fn(&mut Writer, u64) -> Result<()>); 4] = [
+    let agents: [(&str, u64, Write); 4] = [
         ("claude-code", bytes * 60 / 100, claude::write),
         ("codex", bytes * 32 / 100, codex::write),
         ("gemini", bytes * 4 / 100, gemini::write),
@@ -125,6 +125,9 @@ pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     fs::write(&truth_file, serde_json::to_string_pretty(&truth)?)?;
     Ok((folder, truth))
 }
+
+/// Writes about that many bytes of an agent's logs.
+type Write = fn(&mut Writer, u64) -> Result<()>;
 
 /// Writes logs and keeps the truth about them.
 struct Writer {

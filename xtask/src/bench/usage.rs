@@ -147,13 +147,14 @@ impl Setup {
         }
         Ok(())
     }
+}
 
-    fn output(&self, command: &[OsString]) -> Result<Vec<u8>> {
-        let (program, arguments) = command.split_first().context("a command")?;
-        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
-        ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(output.stdout)
-    }
+/// What a command prints.
+fn output(command: &[OsString]) -> Result<Vec<u8>> {
+    let (program, arguments) = command.split_first().context("a command")?;
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
 }
 
 /// The files below a folder.
@@ -247,7 +248,7 @@ fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
     for (agent, truth) in &truth.agents {
         let ask = |by: &str| -> Result<Vec<Row>> {
             let command = setup.at_home(&setup.sabir, &["usage", "--json", "--by", by, "--agent", agent]);
-            Ok(serde_json::from_slice::<Report>(&setup.output(&command)?)?.rows)
+            Ok(serde_json::from_slice::<Report>(&output(&command)?)?.rows)
         };
         let mut wrong = 0;
         for (by, wanted) in [("model", &truth.models), ("day", &truth.days)] {
@@ -274,7 +275,7 @@ fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
             total_tokens: u64,
             total_cost: f64,
         }
-        let Peer { totals } = serde_json::from_slice(&setup.output(&command)?)?;
+        let Peer { totals } = serde_json::from_slice(&output(&command)?)?;
         let (tokens, cost) = truth.agents.values().fold((0, 0.0), |(tokens, cost), agent| {
             let sum = agent.sum();
             (tokens + sum.total(), cost + sum.cost)

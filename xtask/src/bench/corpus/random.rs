@@ -73,7 +73,12 @@ impl Random {
     }
 
     pub(super) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[usize::try_from(self.next() % list.len() as u64).unwrap_or(0)]
+        list[self.below(list.len())]
+    }
+
+    /// A place in a list of that length.
+    fn below(&mut self, length: usize) -> usize {
+        usize::try_from(self.next() % length as u64).unwrap_or(0)
     }
 
     /// Mostly small, at times very large: the product of three is skewed that way.
@@ -97,7 +102,7 @@ impl Random {
     /// Text of about that many bytes, escaped.
     pub(super) fn text(&mut self, bytes: u64) -> String {
         let mut text = String::new();
-        let mut place = self.range(0, PIECES.len() as u64 - 1) as usize;
+        let mut place = self.below(PIECES.len());
         while (text.len() as u64) < bytes {
             text.push_str(&PIECES[place % PIECES.len()]);
             place += 1;
@@ -120,7 +125,7 @@ impl Random {
             _ => {
                 let count = self.range(4, 14);
                 let words: Vec<&str> = (0..count).map(|_| self.pick(WORDS)).collect();
-                format!("{}{}\\n", " ".repeat(self.range(0, 12) as usize), words.join(" "))
+                format!("{}{}\\n", " ".repeat(self.below(12)), words.join(" "))
             }
         }
     }

@@ -18,25 +18,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runs = arguments.arguments.first().is_some_and(|chore| chore == "run");
     let named = arguments.arguments.iter().any(|argument| argument == "--sabir" || argument.starts_with("--sabir="));
     let words: Vec<&str> = arguments.arguments.iter().map(String::as_str).collect();
-    process::run(&mut lab(&words, runs && !named)?)
+    // Both at once: cargo builds what they share anew for each set of packages that it is asked for.
+    process::run(&mut cargo(&["build", "--quiet", "--package", "sabir", "--package", "sabir-lab", "--bins"]))?;
+    process::run(&mut lab(&words, runs && !named))
 }
 
-/// The handful of cells that every change must pass.
+/// The handful of cells that every change must pass. It is a step after the tests, for which the same was built.
 pub(crate) fn quick() -> Result<()> {
-    process::run(&mut lab(&["run", "--quick"], true)?)
+    process::run(&mut cargo(&["test", "--quiet", "--workspace", "--no-run"]))?;
+    process::run(&mut lab(&["run", "--quick"], true))
 }
 
-/// The lab with these words, and with the `sabir` of this repository where it needs one.
-///
-/// All programs are built at once: cargo builds what they share anew for each set of packages that it is asked for.
-fn lab(words: &[&str], with_sabir: bool) -> Result<Command> {
-    process::run(&mut cargo(&["build", "--quiet", "--workspace", "--bins"]))?;
+/// The lab as it was built last with these words, and with the `sabir` of this repository where it needs one.
+fn lab(words: &[&str], with_sabir: bool) -> Command {
     let mut command = Command::new(program("sabir-lab"));
     command.args(words).current_dir(crate::root());
     if with_sabir {
         command.arg("--sabir").arg(program("sabir"));
     }
-    Ok(command)
+    command
 }
 
 /// A program of this workspace, as it was built last.

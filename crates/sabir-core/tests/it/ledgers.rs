@@ -31,6 +31,7 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
 
         let mut whole = Spent::default();
         let mut calls = 0;
+        let mut scripted = false;
         let mut session = None;
         for event in fixtures::decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end()) {
             match event.kind {
@@ -50,7 +51,10 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
                     cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
                     reasoning: reasoning_tokens.unwrap_or(0),
                 }),
-                EventKind::ToolStart { .. } => calls += 1,
+                EventKind::ToolStart { name, .. } => {
+                    calls += 1;
+                    scripted |= name == "exec";
+                }
                 EventKind::Session { session_id, .. } => session = session.or(session_id),
                 _ => {}
             }
@@ -59,7 +63,9 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
         assert_eq!(ledger.session.as_deref(), session.as_deref(), "{}", fixture.folder.display());
         // Some logs tell calls and no figures: those belong to no response.
         let noted: u32 = ledger.responses.iter().map(|response| u32::from(response.calls)).sum();
-        assert_eq!(noted + u32::from(ledger.calls), calls, "calls of {}", fixture.folder.display());
+        let noted = noted + u32::from(ledger.calls);
+        // What a model called is counted in short; what a script of the model called in turn is only in the whole reading.
+        assert!(noted == calls || scripted && noted < calls, "{noted} of {calls} calls of {}", fixture.folder.display());
         assert_eq!(ledger.bad_lines, 0, "{}", fixture.folder.display());
     }
     assert!(logs > 0, "no fixture is a log");

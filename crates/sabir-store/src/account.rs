@@ -178,10 +178,13 @@ impl Counted<'_> {
             self.response.cost = copy.response.cost;
         }
         self.response.calls = calls;
-        // Of copies that tell the same time, the one in the first file is taken for the first.
-        let earlier = copy.response.at != 0 && copy.response.at < self.response.at;
+        // Who says that it is a copy is not the first, whatever the time on it. Of copies that tell the same time, the one
+        // in the first file is taken for the first.
+        let age = |response: &Response| (response.copied, if response.at == 0 { i64::MAX } else { response.at });
+        let earlier = age(&copy.response) < age(&self.response);
         if earlier {
             self.response.at = copy.response.at;
+            self.response.copied = copy.response.copied;
             self.session = copy.session;
             self.model = copy.model;
         }
@@ -204,8 +207,15 @@ fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted
             }
             let spent = claimed.beyond(&known);
             if spent.total() > 0 {
-                let response =
-                    Response { id: id_of(name), at: log.ledger.last.unwrap_or(0), model: *model, calls: 0, spent, cost: None };
+                let response = Response {
+                    copied: false,
+                    id: id_of(name),
+                    at: log.ledger.last.unwrap_or(0),
+                    model: *model,
+                    calls: 0,
+                    spent,
+                    cost: None,
+                };
                 list.push(Counted { session: place, model: name, response });
             }
         }

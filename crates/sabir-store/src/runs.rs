@@ -98,7 +98,15 @@ fn run(folder: &RunFolder, summary: Summary) -> Option<RunLog> {
             let id = id_of(&format!("{} {name}", folder.id()));
             let model = ledger.model_number(&name);
             let at = ledger.last.unwrap_or(0);
-            ledger.responses.push(Response { id, at, model, calls: std::mem::take(&mut calls), spent, cost: share.cost_usd });
+            ledger.responses.push(Response {
+                copied: false,
+                id,
+                at,
+                model,
+                calls: std::mem::take(&mut calls),
+                spent,
+                cost: share.cost_usd,
+            });
         }
     }
     let file = LogFile {

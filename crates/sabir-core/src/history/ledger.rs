@@ -71,6 +71,8 @@ pub struct Response {
     pub spent: Spent,
     /// Its cost in US dollars where the agent says it.
     pub cost: Option<f64>,
+    /// The log says that it is another session's, and is here because this one was spawned or forked from that.
+    pub copied: bool,
 }
 
 /// Tokens in the classes of the vocabulary: the first four are disjoint.
@@ -272,7 +274,7 @@ mod tests {
 
     fn response(id: &str, output: u64) -> Response {
         let spent = Spent { input: 5, output, ..Spent::default() };
-        Response { id: id_of(id), at: 0, model: 0, calls: 1, spent, cost: None }
+        Response { copied: false, id: id_of(id), at: 0, model: 0, calls: 1, spent, cost: None }
     }
 
     #[test]

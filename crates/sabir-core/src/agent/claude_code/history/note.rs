@@ -185,6 +185,7 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
     };
     let model = ledger.model_number(model);
     ledger.respond(Response {
+        copied: false,
         id: id_of(id),
         at: line.timestamp.as_deref().and_then(time_of).unwrap_or(0),
         model,

@@ -242,7 +242,7 @@ fn spend(ledger: &mut Ledger, report: Option<Report>, at: Option<i64>) {
     // Responses have no id in all versions. The thread and its sums are the same in every copy.
     let sum = report.total;
     let id = id_with(ledger.owner, [sum.input, sum.cache_read, sum.cache_write, sum.output]);
-    ledger.respond(Response { id, at: at.unwrap_or(0), model, calls, spent, cost: None });
+    ledger.respond(Response { copied: !is_own(ledger), id, at: at.unwrap_or(0), model, calls, spent, cost: None });
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ fn usage(ledger: &mut Ledger, usage: Usage<'_>, at: Option<i64>) {
     };
     let model = ledger.model_number(usage.model.as_deref().unwrap_or("unknown"));
     let calls = usage.num_tool_calls.unwrap_or(0);
-    ledger.respond(Response { id: id_of(&id), at: at.unwrap_or(0), model, calls, spent, cost: None });
+    ledger.respond(Response { copied: false, id: id_of(&id), at: at.unwrap_or(0), model, calls, spent, cost: None });
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn settings(ledger: &mut Ledger, text: &str) {
     let model = ledger.model_number(entry.model.as_deref().unwrap_or("unknown"));
     // Nothing in them names the session, and two may have spent the same; all of it together is nobody else's.
     let id = id_of(text.trim());
-    ledger.responses.push(Response { id, at: at.unwrap_or(0), model, calls: 0, spent: usage.spent(), cost: None });
+    ledger.responses.push(Response { copied: false, id, at: at.unwrap_or(0), model, calls: 0, spent: usage.spent(), cost: None });
 }
 
 fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>) {
@@ -78,6 +78,7 @@ fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>)
             // What a response has spent is told nowhere; when it was, and its calls, are.
             let model = ledger.model_number(message.model_id.as_deref().unwrap_or("unknown"));
             ledger.respond(Response {
+                copied: false,
                 id: id_of(id),
                 at: at.unwrap_or(0),
                 model,

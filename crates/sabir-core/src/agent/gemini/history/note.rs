@@ -70,6 +70,7 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
             ledger.outcome = Some(if calls == 0 { Outcome::Completed } else { Outcome::Incomplete });
             let model = ledger.model_number(entry.model.as_deref().unwrap_or("unknown"));
             ledger.rewrite(Response {
+                copied: false,
                 id: id_of(entry.id.as_deref().unwrap_or_default()),
                 at: at.unwrap_or(0),
                 model,

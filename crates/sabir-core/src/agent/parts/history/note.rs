@@ -63,7 +63,15 @@ fn noted(ledger: &mut Ledger, message: &Message<'_>) {
     let spent = message.tokens.map(Spent::from).unwrap_or_default();
     let at = if completed > 0 { completed } else { created };
     ledger.step = 1;
-    ledger.responses.push(Response { id, at, model, calls: 0, spent, cost: message.cost.filter(|cost| *cost > 0.0) });
+    ledger.responses.push(Response {
+        copied: false,
+        id,
+        at,
+        model,
+        calls: 0,
+        spent,
+        cost: message.cost.filter(|cost| *cost > 0.0),
+    });
 }
 
 /// Takes note of a part of the last message.

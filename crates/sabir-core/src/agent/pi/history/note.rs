@@ -118,6 +118,7 @@ fn respond(ledger: &mut Ledger, id: &str, model: Option<u16>, at: Option<i64>, u
     }
     let model = model.or(ledger.model).unwrap_or_else(|| ledger.model_number("unknown"));
     ledger.respond(Response {
+        copied: false,
         id: id_of(id),
         at: at.unwrap_or(0),
         model,

@@ -95,7 +95,7 @@ fn called(ledger: &mut Ledger, id: Option<&str>) {
 
 fn respond(ledger: &mut Ledger, id: &str, model: Option<&str>, at: Option<i64>, spent: Spent) {
     let model = ledger.model_number(model.unwrap_or("unknown"));
-    ledger.respond(Response { id: id_of(id), at: at.unwrap_or(0), model, calls: 0, spent, cost: None });
+    ledger.respond(Response { copied: false, id: id_of(id), at: at.unwrap_or(0), model, calls: 0, spent, cost: None });
 }
 
 #[cfg(test)]

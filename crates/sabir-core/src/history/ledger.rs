@@ -128,6 +128,30 @@ impl Spent {
         }
     }
 
+    /// The figures that an event tells; `None` when it tells none.
+    pub fn of_event(kind: &EventKind<'_>) -> Option<Self> {
+        let EventKind::Usage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            cache_write_1h_tokens,
+            reasoning_tokens,
+            ..
+        } = kind
+        else {
+            return None;
+        };
+        Some(Self {
+            input: input_tokens.unwrap_or(0),
+            cache_read: cache_read_tokens.unwrap_or(0),
+            cache_write: cache_write_tokens.unwrap_or(0),
+            output: output_tokens.unwrap_or(0),
+            cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
+            reasoning: reasoning_tokens.unwrap_or(0),
+        })
+    }
+
     fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
         Self {
             input: join(self.input, other.input),

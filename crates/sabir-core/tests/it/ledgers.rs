@@ -36,23 +36,10 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
         let mut scripted = false;
         let mut session = None;
         for event in fixtures::decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end()) {
+            if let Some(spent) = Spent::of_event(&event.kind) {
+                whole.add(&spent);
+            }
             match event.kind {
-                EventKind::Usage {
-                    input_tokens,
-                    output_tokens,
-                    cache_read_tokens,
-                    cache_write_tokens,
-                    cache_write_1h_tokens,
-                    reasoning_tokens,
-                    ..
-                } => whole.add(&Spent {
-                    input: input_tokens.unwrap_or(0),
-                    cache_read: cache_read_tokens.unwrap_or(0),
-                    cache_write: cache_write_tokens.unwrap_or(0),
-                    output: output_tokens.unwrap_or(0),
-                    cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
-                    reasoning: reasoning_tokens.unwrap_or(0),
-                }),
                 EventKind::ToolStart { name, .. } => {
                     calls += 1;
                     scripted |= name == "exec";

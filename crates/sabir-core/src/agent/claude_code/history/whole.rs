@@ -11,7 +11,7 @@ use super::super::tools::user;
 use super::super::wire::{ApiMessage, Block, ModelUsage};
 use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, Held, Verdict};
-use crate::event::{Cause, EventKind, Outcome, Text, UsageScope};
+use crate::event::{Cause, EventKind, Outcome, Text};
 use crate::history::{Spent, id_of};
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
@@ -169,7 +169,7 @@ impl JsonDialect for Log {
             // A response without a visible word is only in the agent's sum.
             let unlogged = claimed.beyond(self.told.get(model).unwrap_or(&Spent::default()));
             if unlogged.total() > 0 {
-                facts.push(usage(model, unlogged));
+                facts.push(unlogged.event(Some(Cow::Owned(model.clone()))));
             }
         }
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
@@ -307,29 +307,9 @@ impl Log {
 
     /// Adds up the figures that are told.
     fn add_up(&mut self, facts: &Facts<'_>) {
-        if self.claimed.is_empty() && facts.is_empty() {
-            return;
-        }
         for fact in facts.iter() {
-            if let EventKind::Usage {
-                model: Some(model),
-                input_tokens,
-                output_tokens,
-                cache_read_tokens,
-                cache_write_tokens,
-                cache_write_1h_tokens,
-                reasoning_tokens,
-                ..
-            } = &fact.kind
-            {
-                self.told.entry(model.to_string()).or_default().add(&Spent {
-                    input: input_tokens.unwrap_or(0),
-                    cache_read: cache_read_tokens.unwrap_or(0),
-                    cache_write: cache_write_tokens.unwrap_or(0),
-                    output: output_tokens.unwrap_or(0),
-                    cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
-                    reasoning: reasoning_tokens.unwrap_or(0),
-                });
+            if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
+                self.told.entry(model.to_string()).or_default().add(&spent);
             }
         }
     }
@@ -343,21 +323,5 @@ fn text_of(message: &ApiMessage<'_>) -> String {
             texts.filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
         }
         None => String::new(),
-    }
-}
-
-fn usage(model: &str, spent: Spent) -> EventKind<'static> {
-    EventKind::Usage {
-        input_tokens: Some(spent.input),
-        output_tokens: Some(spent.output),
-        total_tokens: None,
-        cache_read_tokens: Some(spent.cache_read),
-        cache_write_tokens: Some(spent.cache_write),
-        cache_write_1h_tokens: Some(spent.cache_write_1h),
-        reasoning_tokens: Some(spent.reasoning),
-        cost_usd: None,
-        cost_parts: None,
-        model: Some(Cow::Owned(model.to_owned())),
-        scope: UsageScope::Message,
     }
 }

@@ -96,24 +96,8 @@ impl Log {
     /// Adds up the figures that are told.
     fn add_up(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
-            if let EventKind::Usage {
-                model: Some(model),
-                input_tokens,
-                output_tokens,
-                cache_read_tokens,
-                cache_write_tokens,
-                reasoning_tokens,
-                ..
-            } = &fact.kind
-            {
-                self.told.entry(model.to_string()).or_default().add(&Spent {
-                    input: input_tokens.unwrap_or(0),
-                    cache_read: cache_read_tokens.unwrap_or(0),
-                    cache_write: cache_write_tokens.unwrap_or(0),
-                    output: output_tokens.unwrap_or(0),
-                    cache_write_1h: 0,
-                    reasoning: reasoning_tokens.unwrap_or(0),
-                });
+            if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
+                self.told.entry(model.to_string()).or_default().add(&spent);
             }
         }
     }

@@ -101,6 +101,10 @@ pub struct Options {
     pub logs: bool,
     /// Texts longer than this many bytes are split into fragments, where the format has them.
     pub partial_bytes: usize,
+    /// Whether every event is told in our own words as well, where the format has room for them.
+    pub events: bool,
+    /// The number before that of the first record, where records have numbers: a log that goes on.
+    pub after: u64,
 }
 
 impl Default for Options {
@@ -119,6 +123,8 @@ impl Default for Options {
             prompt: None,
             logs: false,
             partial_bytes: 256 * 1024,
+            events: false,
+            after: 0,
         }
     }
 }

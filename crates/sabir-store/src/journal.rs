@@ -115,14 +115,19 @@ impl Journal {
 
     /// The same with options of its own.
     pub fn open_with(home: &Home, run_id: &str, options: Options) -> Result<Self, Trouble> {
-        let folder = home.run(run_id)?;
-        let lock = lock(&folder)?;
-        let left = repair(&folder)?;
-        let epoch = left.last.epoch.saturating_add(1);
-        let last = Cursor { epoch, seq: left.last.seq };
+        Self::open_in(&home.run(run_id)?, Cursor::START, options)
+    }
+
+    /// The same in any folder. A journal that is new begins after the given place.
+    pub fn open_in(folder: &RunFolder, begin: Cursor, options: Options) -> Result<Self, Trouble> {
+        let lock = lock(folder)?;
+        let left = repair(folder)?;
+        let before = if left.segment == 0 { begin } else { left.last };
+        let epoch = before.epoch.saturating_add(1);
+        let last = Cursor { epoch, seq: before.seq };
         let state = State { last, synced: last, ..State::default() };
         let shared = Arc::new(Shared {
-            seed: record::seed(run_id),
+            seed: record::seed(folder.id()),
             options,
             state: Mutex::new(state),
             work: Condvar::new(),

@@ -9,6 +9,8 @@
 //!       00000001.seg       the records, in order; see `segment`
 //!       00000002.seg
 //!     .pruned-0199…/       a run that is being removed
+//!   outbox/
+//!     session-1/           the log of a session that a shell delivers; the same files as those of a run
 //! ```
 //!
 //! Folders are for their owner alone (0700), and so are files (0600).
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use crate::trouble::{Trouble, Why};
 
 const RUNS: &str = "runs";
+const OUTBOX: &str = "outbox";
 const INDEX: &str = "history.sqlite";
 const LOCK: &str = "lock";
 const SEGMENT: &str = ".seg";
@@ -72,12 +75,21 @@ impl Home {
 
     /// The folder of a run. It need not exist yet.
     pub fn run(&self, id: &str) -> Result<RunFolder, Trouble> {
+        self.folder(RUNS, id)
+    }
+
+    /// The folder of the log of a session that is delivered. It need not exist yet.
+    pub fn outbox(&self, session: &str) -> Result<RunFolder, Trouble> {
+        self.folder(OUTBOX, session)
+    }
+
+    fn folder(&self, under: &str, id: &str) -> Result<RunFolder, Trouble> {
         let name = encode(id);
         if name.is_empty() || name.len() > LONGEST_NAME {
-            let hint = "a run id has 1 to 200 letters, digits, dashes and underscores; other characters count for more";
-            return Err(Trouble::new(Why::BadId, format!("{id:?} can't be the id of a run in the journal"), hint));
+            let hint = "an id has 1 to 200 letters, digits, dashes and underscores; other characters count for more";
+            return Err(Trouble::new(Why::BadId, format!("{id:?} can't be the id of a run or a session"), hint));
         }
-        Ok(RunFolder { id: id.to_owned(), path: self.0.join(RUNS).join(name) })
+        Ok(RunFolder { id: id.to_owned(), path: self.0.join(under).join(name) })
     }
 
     /// All runs that have a folder, in the order of their names: those that Sabir named are in the order of time.

@@ -53,6 +53,8 @@ pub enum Kind {
     Result,
     /// Nothing more was written in this epoch: an [`End`](crate::End) as JSON.
     End,
+    /// A message of a session's log, as JSON; its number is in it.
+    Message,
     /// One that this version does not know.
     Other(u8),
 }
@@ -65,6 +67,7 @@ impl Kind {
             Self::Event => 3,
             Self::Result => 4,
             Self::End => 5,
+            Self::Message => 6,
             Self::Other(byte) => byte,
         }
     }
@@ -76,6 +79,7 @@ impl Kind {
             3 => Self::Event,
             4 => Self::Result,
             5 => Self::End,
+            6 => Self::Message,
             other => Self::Other(other),
         }
     }

@@ -58,11 +58,14 @@ fn last_of(folder: &RunFolder, number: u32, is_last: bool, cut: &mut u64) -> io:
     let mut reader = Reader::only(folder.clone(), number);
     while reader.next()?.is_some() {}
     let size = std::fs::metadata(&path)?.len();
-    if is_last && reader.whole_up_to() < size {
+    if is_last {
+        // What the dead writer wrote and did not sync is told to others from now on, so it has to stay.
         let file = OpenOptions::new().write(true).open(&path)?;
-        file.set_len(reader.whole_up_to())?;
+        if reader.whole_up_to() < size {
+            file.set_len(reader.whole_up_to())?;
+            *cut = size - reader.whole_up_to();
+        }
         file.sync_all()?;
-        *cut = size - reader.whole_up_to();
     }
     Ok(Some(reader.position().max(before)))
 }

@@ -15,6 +15,9 @@
 //!
 //! Agents' words are `log` because that is the one core type for text: a reader that knows only the core types sees the
 //! whole conversation. The answer is in the log, where it was said, and is the summary of the result as well.
+//! With [`Options::events`] every event is an `event` message too, before the others that it causes: [`read`] makes events
+//! of those again.
+//!
 //! `heartbeat` comes from whoever has a clock: see [`Envelope::heartbeat`].
 //!
 //! A text longer than [`Options::partial_bytes`] is sent in fragments, each a message of its own with
@@ -26,6 +29,7 @@ mod arguments;
 mod calls;
 mod deeds;
 mod message;
+pub mod read;
 mod shell;
 
 use std::borrow::Cow;
@@ -63,6 +67,8 @@ pub struct Envelope {
     open: BTreeMap<String, OpenCall>,
     answer: Option<String>,
     failure_said: bool,
+    /// The first event, which waits for what the first message says of the session.
+    started: Option<Box<RawValue>>,
 }
 
 impl View for Envelope {
@@ -76,15 +82,22 @@ impl View for Envelope {
                 EventKind::Started { agent, agent_version } => {
                     agent.as_ref().clone_into(&mut self.agent);
                     self.agent_version = agent_version.as_deref().map(str::to_owned);
+                    self.started = self.options.events.then(|| json(event));
                     return;
                 }
                 EventKind::Session { .. } => {
                     self.learn(&event.kind);
                     self.open(out);
+                    if self.options.events {
+                        self.own_words(event, out);
+                    }
                     return;
                 }
                 _ => self.open(out),
             }
+        }
+        if self.options.events {
+            self.own_words(event, out);
         }
         for call in self.waiting.before(event) {
             self.begin_call(&call, out);
@@ -109,7 +122,7 @@ impl Envelope {
         Self {
             options: options.clone(),
             clock: Clock::default(),
-            seq: 0,
+            seq: options.after,
             session: None,
             run_id: String::new(),
             agent: String::new(),
@@ -125,7 +138,13 @@ impl Envelope {
             open: BTreeMap::new(),
             answer: None,
             failure_said: false,
+            started: None,
         }
+    }
+
+    /// The number of the last message.
+    pub fn seq(&self) -> u64 {
+        self.seq
     }
 
     /// Appends a sign of life at that time.
@@ -171,7 +190,7 @@ impl Envelope {
                 self.send("prompt", Level::Info, &payload, out);
             }
             EventKind::Plan { items } => {
-                self.other(event, Level::Info, out);
+                self.other(event, out);
                 let done = items.iter().filter(|item| item.status == PlanStatus::Completed).count();
                 // A plan is most of the way from the beginning of the work to its end.
                 if let Some(share) = (done * 80).checked_div(items.len()) {
@@ -184,12 +203,11 @@ impl Envelope {
                 self.error(class.unwrap_or(Cause::Unknown).as_str(), message, *fatal, out);
             }
             EventKind::Exited { .. } => self.finish(&event.kind, out),
-            EventKind::Retry { .. } => self.other(event, Level::Warn, out),
             EventKind::Session { .. } => {
                 self.learn(&event.kind);
-                self.other(event, Level::Info, out);
+                self.other(event, out);
             }
-            _ => self.other(event, Level::Info, out),
+            _ => self.other(event, out),
         }
     }
 
@@ -234,6 +252,10 @@ impl Envelope {
             self.send_from(Origin::Backend, "prompt", Level::Info, &payload, out);
         }
         self.status("starting", 0, out);
+        if let Some(started) = self.started.take() {
+            let payload = Payload { name: Some(Cow::Borrowed("started")), json: Some(started), ..Payload::default() };
+            self.send("event", Level::Info, &payload, out);
+        }
     }
 
     fn running(&mut self, out: &mut Vec<u8>) {
@@ -302,7 +324,14 @@ impl Envelope {
     }
 
     /// What has no message of its own is sent as it is.
-    fn other(&mut self, event: &Event<'_>, level: Level, out: &mut Vec<u8>) {
+    fn other(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if !self.options.events {
+            self.own_words(event, out);
+        }
+    }
+
+    fn own_words(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let level = if matches!(event.kind, EventKind::Retry { .. }) { Level::Warn } else { Level::Info };
         let payload = Payload { name: Some(Cow::Borrowed(event.kind.tag())), json: Some(json(event)), ..Payload::default() };
         self.send("event", level, &payload, out);
     }

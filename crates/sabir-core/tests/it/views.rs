@@ -13,7 +13,7 @@ use sabir_core::event::{
 use sabir_core::view::{self, Options};
 use serde_json::Value;
 
-use crate::run::{Run, tool_end, tool_start};
+use crate::run::{Run, show, tool_end, tool_start};
 
 /// A run in which everything happens once.
 fn eventful() -> Run {
@@ -233,6 +233,21 @@ fn envelope_numbers_are_dense_and_fragments_join() {
             assert_eq!(part["partial"]["id"], parts[0]["partial"]["id"]);
         }
     }
+}
+
+#[test]
+fn every_event_comes_back_from_the_messages_of_a_log() {
+    use view::envelope::read::{Events, Message};
+    let long: &'static str = Box::leak("é1\n".repeat(100).into_boxed_str());
+    let run = Run::of("claude-code").session().turn(1).text("m", long).answer(long).exited(Outcome::Completed);
+    let options = Options { partial_bytes: 64, session_id: Some("s-123".into()), events: true, after: 41, ..Options::default() };
+    let (mut reader, mut back) = (Events::default(), Vec::new());
+    for (line, seq) in show(&run.events, "envelope", &options).lines().zip(42..) {
+        let message: Message<'_> = serde_json::from_str(line).expect("a message");
+        assert_eq!((&*message.session_id, message.seq), ("s-123", seq));
+        back.extend(reader.message(&message, |event| event.clone().into_owned()));
+    }
+    assert_eq!(back, run.events);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Envelope {
             }
             // The arguments that the call waited for are in its start.
             (_, None) if !late_input => {}
-            _ => self.other(event, Level::Info, out),
+            _ => self.other(event, out),
         }
     }
 

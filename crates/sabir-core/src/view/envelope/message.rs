@@ -184,6 +184,9 @@ pub(super) struct Meta<'a> {
     pub(super) cwd: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_session_id: Option<Text<'a>>,
+    /// The number of the order that the message is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) order: Option<u64>,
     /// The field whose text is in fragments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) partial_field: Option<&'static str>,

@@ -1,0 +1,98 @@
+//! Reads the messages of a shell: what stands in each, and the events that are in them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::event::Event;
+
+/// What a reader needs of a message. The rest of it is for people, and for those who know its type.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Message<'a> {
+    /// The session whose log it is in.
+    #[serde(borrow)]
+    pub session_id: Cow<'a, str>,
+    /// Its number in the log, from 1.
+    pub seq: u64,
+    /// When it was said, RFC 3339.
+    #[serde(borrow)]
+    pub ts: Cow<'a, str>,
+    /// What it is: `init`, `log`, `event`, …
+    #[serde(borrow)]
+    pub r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: Payload<'a>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Payload<'a> {
+    /// The event, or a piece of its text.
+    #[serde(borrow, default)]
+    json: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    partial: Option<Partial<'a>>,
+    #[serde(default)]
+    meta: Option<Meta>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Partial<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    index: usize,
+    total: usize,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Meta {
+    #[serde(default)]
+    order: Option<u64>,
+}
+
+impl Message<'_> {
+    /// The number of the order that the message is about.
+    pub fn order(&self) -> Option<u64> {
+        self.payload.meta.as_ref()?.order
+    }
+}
+
+/// No event has a longer text; the pieces of one that has are dropped.
+const LONGEST: usize = 256 << 20;
+
+/// Makes events of the messages of one log, in order.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Pieces of a long one: their common id, and the text so far.
+    open: Option<(String, String)>,
+    /// How many pieces were heard.
+    heard: usize,
+}
+
+impl Events {
+    /// Hands over the event that the message completes, if it does.
+    pub fn message<T>(&mut self, message: &Message<'_>, tell: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
+        let json = message.payload.json.filter(|_| message.r#type == "event")?;
+        let Some(partial) = &message.payload.partial else {
+            self.open = None;
+            return Some(tell(&serde_json::from_str(json.get()).ok()?));
+        };
+        if partial.index == 0 {
+            (self.open, self.heard) = (Some((partial.id.clone().into_owned(), String::new())), 0);
+        }
+        let piece: Cow<'_, str> = serde_json::from_str(json.get()).ok()?;
+        let (id, text) = self.open.as_mut()?;
+        if *id != partial.id || self.heard != partial.index || text.len() + piece.len() > LONGEST {
+            self.open = None;
+            return None;
+        }
+        text.push_str(&piece);
+        self.heard += 1;
+        if self.heard < partial.total {
+            return None;
+        }
+        let (_, text) = self.open.take()?;
+        Some(tell(&serde_json::from_str(&text).ok()?))
+    }
+}

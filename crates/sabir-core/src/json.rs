@@ -121,6 +121,31 @@ fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Lin
     true
 }
 
+/// A JSON text as a value that is written as it is; `None` when it is not one.
+pub(crate) fn raw(text: &str) -> Option<&RawValue> {
+    read::from_str(text).ok()
+}
+
+/// The text of a value that may be read later, or never. Only its brackets and quotes are known to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread<'a>(pub &'a str);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Unread<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct UnreadVisitor;
+        impl<'de> Visitor<'de> for UnreadVisitor {
+            type Value = Unread<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Unread(text))
+            }
+        }
+        deserializer.deserialize_newtype_struct(read::UNREAD, UnreadVisitor)
+    }
+}
+
 /// Keeps a line that no rule knows, with the type that it gives itself.
 pub fn unrecognized<'a>(line: &Line<'a>, facts: &mut Facts<'a>) {
     #[derive(serde::Deserialize)]

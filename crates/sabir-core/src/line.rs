@@ -124,24 +124,33 @@ impl LineBuffer {
 
     /// Room to read the next bytes into; tell how many came with [`LineBuffer::filled`].
     pub fn space(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            // All whole lines have been given out, so what moves here is at most one unfinished line.
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.scanned -= self.start;
-            self.start = 0;
-        }
-        if self.buffer.len() > RETAIN && self.end < Self::CHUNK {
+        // All whole lines have been given out, so what is held, and moves here, is at most one unfinished line.
+        let held = self.end - self.start;
+        if self.buffer.len() > RETAIN && held < Self::CHUNK {
             // One huge line does not keep its memory for the rest of the run.
-            self.buffer.truncate(self.end.max(Self::CHUNK));
+            self.move_to(0);
+            self.buffer.truncate(Self::CHUNK);
             self.buffer.shrink_to_fit();
         }
-        if self.buffer.len() - self.end < Self::CHUNK {
+        if self.buffer.len() < held + Self::CHUNK + ALIGNMENT {
+            self.move_to(0);
             // Growing by doubling keeps the copying of a long line linear.
-            let size = (self.end + Self::CHUNK).max(self.end.saturating_mul(2).min(self.cap.saturating_add(Self::CHUNK)));
-            self.buffer.resize(size, 0);
+            let size = (held + Self::CHUNK).max(held.saturating_mul(2).min(self.cap.saturating_add(Self::CHUNK)));
+            self.buffer.resize(size + ALIGNMENT, 0);
+        }
+        let address = self.buffer.as_ptr().addr();
+        if self.start >= ALIGNMENT || held < Self::CHUNK && SLOW.contains(&((address + self.end) % PAGE)) {
+            self.move_to((address + held).wrapping_neg() % ALIGNMENT);
         }
         &mut self.buffer[self.end..]
+    }
+
+    /// Moves what is held to that place in the buffer.
+    fn move_to(&mut self, place: usize) {
+        self.buffer.copy_within(self.start..self.end, place);
+        self.scanned = self.scanned - self.start + place;
+        self.end = self.end - self.start + place;
+        self.start = place;
     }
 
     /// Says that the first `count` bytes of the space now hold the stream's next bytes.
@@ -237,6 +246,13 @@ impl LineBuffer {
         Some(RawLine { number: self.number, bytes: &self.buffer[range], terminated: false, cr: false, cut })
     }
 }
+
+/// Where bytes are read to, where that can be chosen: see [`SLOW`].
+const ALIGNMENT: usize = 64;
+const PAGE: usize = 4096;
+/// Some processors copy whole pages four times slower to addresses that are a little beyond the beginning of a page, and
+/// that is where large pieces of memory begin.
+const SLOW: std::ops::Range<usize> = 1..32;
 
 /// A buffer that a long line blew up beyond this is given back.
 const RETAIN: usize = 4 * 1024 * 1024;

@@ -7,16 +7,15 @@
 mod table;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 use sabir_core::history::Ledger;
 use sabir_core::line::LineBuffer;
 
 use crate::history::{LINE_CAP, LogFile, Progress, Role, note_database, note_file};
+use crate::parallel::Plan;
 use table::{Row, Table};
 
 /// A log and what it says in short. Of a database there are several, one for each session.
@@ -43,14 +42,14 @@ struct Reading {
 
 impl Reading {
     /// Reads what is new in a log, or a database from the start: any row of it may have changed.
-    fn read(&mut self, lines: &mut LineBuffer) -> io::Result<()> {
-        match self.file.role {
-            Role::Database => {
-                self.sessions = note_database(&self.file)?;
-                Ok(())
-            }
-            _ => note_file(&self.file, &mut self.ledger, &mut self.progress, lines),
+    fn read(&self, lines: &mut LineBuffer) -> io::Result<Self> {
+        let Self { file, ledger, progress, .. } = self;
+        let (mut ledger, mut progress, mut sessions) = (ledger.clone(), *progress, Vec::new());
+        match file.role {
+            Role::Database => sessions = note_database(file)?,
+            _ => note_file(file, &mut ledger, &mut progress, lines)?,
         }
+        Ok(Self { file: file.clone(), ledger, sessions, progress })
     }
 
     fn into_logs(self) -> Vec<Log> {
@@ -100,14 +99,28 @@ pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usi
         }
     }
     let mut logs = Logs { files_read: jobs.len(), ..Logs::default() };
-    let mut changed = Vec::new();
-    read_all(jobs, watch, |place, log, outcome| match outcome {
-        Ok(()) => {
-            changed.push(place);
-            done[place] = Some(log);
-        }
-        Err(error) => logs.failures.push((log.file.path, error)),
-    });
+    // The largest first, so that no core is left with one at the end.
+    jobs.sort_by_key(|(_, log)| std::cmp::Reverse(log.file.size - log.progress.read_to.min(log.file.size)));
+    let mut changed = Vec::with_capacity(jobs.len());
+    let mut places = jobs.iter();
+    let Ok(()) = Plan { batch: jobs.len() }.run(
+        &jobs,
+        || LineBuffer::new(LINE_CAP),
+        |lines, (_, log)| log.read(lines),
+        &mut |count| watch(count, jobs.len()),
+        |outcome| {
+            if let Some((place, job)) = places.next() {
+                match outcome {
+                    Ok(log) => {
+                        changed.push(*place);
+                        done[*place] = Some(log);
+                    }
+                    Err(error) => logs.failures.push((job.file.path.clone(), error)),
+                }
+            }
+            Ok::<(), Infallible>(())
+        },
+    );
     if let Some(table) = &mut table {
         let gone: Vec<PathBuf> = known.into_keys().filter(|path| !path.exists()).collect();
         let changed = changed.iter().filter_map(|place| done[*place].as_ref());
@@ -116,49 +129,4 @@ pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usi
     }
     logs.logs = done.into_iter().flatten().flat_map(Reading::into_logs).collect();
     logs
-}
-
-/// Reads files on all cores, the largest first.
-fn read_all(
-    mut jobs: Vec<(usize, Reading)>,
-    watch: &mut dyn FnMut(usize, usize),
-    mut take: impl FnMut(usize, Reading, io::Result<()>),
-) {
-    let total = jobs.len();
-    jobs.sort_by_key(|(_, log)| std::cmp::Reverse(log.file.size - log.progress.read_to.min(log.file.size)));
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(total);
-    if workers <= 1 {
-        let mut lines = LineBuffer::new(LINE_CAP);
-        for (count, (place, mut log)) in jobs.into_iter().enumerate() {
-            let outcome = log.read(&mut lines);
-            take(place, log, outcome);
-            watch(count + 1, total);
-        }
-        return;
-    }
-    let slots: Vec<std::sync::Mutex<Option<(usize, Reading)>>> =
-        jobs.into_iter().map(|job| std::sync::Mutex::new(Some(job))).collect();
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            let (slots, next, sender) = (&slots, &next, sender.clone());
-            scope.spawn(move || {
-                let mut lines = LineBuffer::new(LINE_CAP);
-                while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let job = slot.lock().ok().and_then(|mut slot| slot.take());
-                    let Some((place, mut log)) = job else { continue };
-                    let outcome = log.read(&mut lines);
-                    if sender.send((place, log, outcome)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (count, (place, log, outcome)) in receiver.iter().enumerate() {
-            take(place, log, outcome);
-            watch(count + 1, total);
-        }
-    });
 }

@@ -24,6 +24,7 @@ pub mod index;
 pub mod journal;
 pub mod layout;
 pub mod meta;
+pub mod parallel;
 pub mod prune;
 pub mod query;
 pub mod reader;

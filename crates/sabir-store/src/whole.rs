@@ -26,6 +26,7 @@ pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>))
     }
     let Some(start) = Start::kept(session.agent) else { return Ok(()) };
     let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
+    begin(&mut decoder, take);
     let mut spare = Vec::new();
     let mut number = 0;
     let mut decode = |line: Line<'_>| {
@@ -44,6 +45,13 @@ pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>))
     decoder.end(&End::default(), &mut last);
     last.iter().for_each(take);
     Ok(())
+}
+
+/// Hands out what is known before the first line.
+fn begin(decoder: &mut Decoder, take: &mut dyn FnMut(&Event<'_>)) {
+    let mut first = Vec::new();
+    decoder.begin(&mut first);
+    first.iter().for_each(take);
 }
 
 /// The run of the journal that a session is.
@@ -85,7 +93,9 @@ pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io:
                 let meta: Meta = serde_json::from_slice(record.payload)?;
                 let start = Start::named(&meta.agent).unwrap_or_else(Start::auto);
                 let (agent_version, run_id) = (meta.agent_version, RunId::from(meta.run_id.as_str()));
-                decoder = Some(Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start }));
+                let mut new = Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start });
+                begin(&mut new, take);
+                decoder = Some(new);
             }
             Kind::Raw => {
                 if let (Some(decoder), Some((raw, source))) = (&mut decoder, record::raw_line(record.payload)) {

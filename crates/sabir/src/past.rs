@@ -3,9 +3,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
@@ -14,7 +11,7 @@ use sabir_store::account::{self, Session};
 use sabir_store::history::{self, Places};
 use sabir_store::index::{self, Log};
 use sabir_store::runs::RunLog;
-use sabir_store::whole;
+use sabir_store::{parallel, whole};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
@@ -184,37 +181,5 @@ impl Filter {
     }
 }
 
-/// How many pieces of work are under way before their outcomes are taken: bounds the memory.
-const BATCH: usize = 32;
-
-/// Works on all cores and hands out the outcomes in the order of the items.
-pub(crate) fn in_parallel<I: Sync, T: Send>(
-    items: &[I],
-    work: impl Fn(&I) -> T + Sync,
-    mut take: impl FnMut(T) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    for batch in items.chunks(BATCH) {
-        let next = AtomicUsize::new(0);
-        let (sender, receiver) = mpsc::channel();
-        let mut done: Vec<(usize, T)> = thread::scope(|scope| {
-            for _ in 0..workers.min(batch.len()) {
-                let (next, work, sender) = (&next, &work, sender.clone());
-                scope.spawn(move || {
-                    loop {
-                        let place = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = batch.get(place) else { return };
-                        if sender.send((place, work(item))).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            receiver.iter().collect()
-        });
-        done.sort_by_key(|(place, _)| *place);
-        done.into_iter().try_for_each(|(_, outcome)| take(outcome))?;
-    }
-    Ok(())
-}
+/// Sessions are read on all cores, and what was made of so many of them is in memory at once.
+pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { batch: 32 };

@@ -23,7 +23,7 @@ pub struct Text<'a>(Form<'a>);
 enum Form<'a> {
     Plain(Cow<'a, str>),
     Json {
-        /// The JSON string with its quotes; holds an escape, and no `\u` escape.
+        /// The JSON string with its quotes; holds an escape, and no `\u` escape but those that we would write ourselves.
         json: Cow<'a, str>,
         /// What it says, once somebody asked.
         plain: OnceLock<Box<str>>,
@@ -43,7 +43,7 @@ impl<'a> Text<'a> {
             return Some(Self::from(inside));
         }
         // A `\u` may be half of a pair, which only unescaping tells.
-        if memchr::memmem::find(inside.as_bytes(), b"\\u").is_some() {
+        if memchr::memmem::find_iter(inside.as_bytes(), b"\\u").any(|at| !is_control(&inside.as_bytes()[at + 2..])) {
             return Some(Self::from(unescaped(json)));
         }
         Some(Self(Form::Json { json: Cow::Borrowed(json), plain: OnceLock::new() }))
@@ -66,9 +66,51 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// How many bytes it has, which is told without unescaping it.
+    pub fn size(&self) -> usize {
+        match &self.0 {
+            Form::Plain(text) => text.len(),
+            Form::Json { json, .. } => {
+                let (mut rest, mut size) = (json.as_bytes(), 0);
+                while let Some(at) = memchr::memchr(b'\\', rest) {
+                    // All that is escaped is one byte, as `\n` or as `\u001b`.
+                    let escape = if rest.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+                    size += at + 1;
+                    rest = rest.get(at + escape..).unwrap_or_default();
+                }
+                size + rest.len() - 2
+            }
+        }
+    }
+
+    /// Its beginning, of at most so many bytes, with nothing borrowed.
+    pub fn head(&self, bytes: usize) -> Text<'static> {
+        match &self.0 {
+            Form::Json { json, .. } if json.len() <= bytes => self.clone().into_owned(),
+            _ => {
+                let mut end = bytes.min(self.len());
+                while !self.is_char_boundary(end) {
+                    end -= 1;
+                }
+                Text::from(self[..end].to_owned())
+            }
+        }
+    }
+
     /// The text with nothing borrowed.
     pub fn into_owned(self) -> Text<'static> {
-        Text::from(self.into_string())
+        match self.0 {
+            Form::Plain(text) => Text::from(text.into_owned()),
+            Form::Json { json, plain } => Text(Form::Json { json: Cow::Owned(json.into_owned()), plain }),
+        }
+    }
+
+    /// The JSON string that it is kept as, if it is and can stand in a line.
+    pub(crate) fn as_json(&self) -> Option<&str> {
+        match &self.0 {
+            Form::Json { json, .. } if !write::ends_a_line_for_some(json) => Some(json),
+            _ => None,
+        }
     }
 
     /// The text as a string of its own.
@@ -81,9 +123,9 @@ impl<'a> Text<'a> {
 
     /// Appends the JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        match &self.0 {
-            Form::Json { json, .. } if !write::ends_a_line_for_some(json) => out.extend_from_slice(json.as_bytes()),
-            _ => write::string(self, out),
+        match self.as_json() {
+            Some(json) => out.extend_from_slice(json.as_bytes()),
+            None => write::string(self, out),
         }
     }
 }
@@ -92,6 +134,15 @@ impl Text<'static> {
     /// The text of a JSON string of our own making: with its quotes, with an escape, and with no half of a pair.
     pub(crate) fn from_own_json(json: String) -> Self {
         Self(Form::Json { json: Cow::Owned(json), plain: OnceLock::new() })
+    }
+}
+
+/// Whether these are the digits of a control character that has no shorter escape, as we write them.
+fn is_control(digits: &[u8]) -> bool {
+    match digits {
+        [b'0', b'0', b'0', low, ..] => matches!(low, b'0'..=b'7' | b'b' | b'e' | b'f'),
+        [b'0', b'0', b'1', low, ..] => matches!(low, b'0'..=b'9' | b'a'..=b'f'),
+        _ => false,
     }
 }
 
@@ -213,6 +264,8 @@ mod tests {
             r#""a\nb \"c\" \\ d""#,
             r#""\u001b[0m é""#,
             r#""pair \ud83d\ude00""#,
+            r#""\u001B and \u000a and \u0008, \\u001b and \\\u001b""#,
+            r#""\\ \" \u0000\u0007\u000b""#,
             "\"line\u{2028}end\\n\"",
         ] {
             let raw: &RawValue = serde_json::from_str(json).expect("JSON");
@@ -223,6 +276,9 @@ mod tests {
             Text::from(plain.as_str()).write(&mut from_plain);
             assert_eq!(String::from_utf8(from_raw), String::from_utf8(from_plain), "{json}");
             assert_eq!(text.is_empty(), plain.is_empty());
+            assert_eq!(text.size(), plain.len());
+            assert_eq!(text.head(3), plain.get(..3).unwrap_or(&plain));
+            assert_eq!(text.clone().into_owned(), plain.as_str());
             assert_eq!(text, plain.as_str());
             assert_eq!(text.into_string(), plain);
         }

@@ -127,8 +127,8 @@ impl SessionResultFold {
                     call.status = *status;
                     call.exit_code = *exit_code;
                     call.duration_ms = *duration_ms;
-                    call.result_bytes = output.as_deref().map(|output| output.len() as u64);
-                    call.result = output.as_deref().map(|output| head(output, RESULT_BYTES).to_owned());
+                    call.result_bytes = output.as_ref().map(|output| output.size() as u64);
+                    call.result = output.as_ref().map(|output| output.head(RESULT_BYTES));
                 }
             }
             EventKind::FileChange { path, change, from, added, removed, tool_call_id, source, .. } => {
@@ -211,13 +211,4 @@ fn arguments(input: &str) -> Option<Box<RawValue>> {
     let json = serde_json::from_str::<&RawValue>(input).ok().map(|raw| raw.get().to_owned());
     let json = json.or_else(|| serde_json::to_string(input).ok())?;
     RawValue::from_string(json).ok()
-}
-
-/// The first `limit` bytes, or fewer so that no character is cut.
-fn head(text: &str, limit: usize) -> &str {
-    let mut end = limit.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

@@ -3,8 +3,8 @@
 //! Nearly all bytes of a stream are in a few long strings that pass through as they are or that nobody asks for. Here
 //! objects, lists and strings are walked; numbers, escapes and enums are handed to `serde_json` piece by piece.
 //!
-//! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings: they are
-//! refused.
+//! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings, which are
+//! refused, and for values that nobody asks for: of those only the brackets and quotes have to be right.
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -21,6 +21,17 @@ pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Er
 
 /// The name by which a `RawValue` asks for the text of a value.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
+/// The name by which an [`Unread`](super::Unread) asks for the text of a value.
+pub(super) const UNREAD: &str = "$sabir::Unread";
+
+/// The number that a word is, where it is nothing but digits.
+fn plain(word: &str) -> Option<u64> {
+    let digits = word.as_bytes();
+    let is_plain =
+        matches!(digits.len(), 1..=19) && (digits[0] != b'0' || digits.len() == 1) && digits.iter().all(u8::is_ascii_digit);
+    is_plain.then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
 
 /// How deep values may be nested that are not only stepped over.
 const DEPTH: u8 = 127;
@@ -105,9 +116,43 @@ impl<'de> Reader<'de> {
                 }
                 Ok(())
             })?,
-            _ => drop(serde_json::from_str::<de::IgnoredAny>(self.word())?),
+            _ => match self.word() {
+                "null" | "true" | "false" => {}
+                word if plain(word).is_some() => {}
+                word => drop(serde_json::from_str::<de::IgnoredAny>(word)?),
+            },
         }
         Ok(from.get(..from.len() - self.rest.len()).unwrap_or_default())
+    }
+
+    /// Steps over any value without looking at what its strings and words are.
+    fn skip(&mut self) -> Result<(), Error> {
+        match self.peek() {
+            Some(b'"') => match scan::length(self.rest) {
+                Some(length) => {
+                    self.step(length);
+                    Ok(())
+                }
+                None => refused(),
+            },
+            Some(b'{') if self.depth < DEPTH => self.nested(|items| {
+                while items.next(b'}')? {
+                    items.reader.string()?;
+                    items.reader.expect(b':')?;
+                    items.reader.skip()?;
+                }
+                Ok(())
+            }),
+            Some(b'[') if self.depth < DEPTH => self.nested(|items| {
+                while items.next(b']')? {
+                    items.reader.skip()?;
+                }
+                Ok(())
+            }),
+            Some(b'{' | b'[') => self.value().map(drop),
+            _ if self.word().is_empty() => refused(),
+            _ => Ok(()),
+        }
     }
 
     /// Reads an object or a list: from its opening bracket, which comes next, to its closing one.
@@ -192,7 +237,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
                 "null" => visitor.visit_unit(),
                 "true" => visitor.visit_bool(true),
                 "false" => visitor.visit_bool(false),
-                word => serde_json::from_str::<Number>(word)?.deserialize_any(visitor),
+                word => match plain(word) {
+                    Some(number) => visitor.visit_u64(number),
+                    None => serde_json::from_str::<Number>(word)?.deserialize_any(visitor),
+                },
             },
         }
     }
@@ -206,6 +254,12 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name == UNREAD {
+            self.peek();
+            let from = self.rest;
+            self.skip()?;
+            return visitor.visit_borrowed_str(from.get(..from.len() - self.rest.len()).unwrap_or_default());
+        }
         if name != RAW_VALUE {
             return visitor.visit_newtype_struct(self);
         }
@@ -214,7 +268,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.value()?;
+        self.skip()?;
         visitor.visit_unit()
     }
 
@@ -289,13 +343,21 @@ mod tests {
         here.is_some()
     }
 
+    /// The same of a type that does not look at all of it: what `serde_json` reads is read here.
+    fn covers<'a, T: Deserialize<'a> + Debug>(json: &'a str) -> bool {
+        let Ok(there) = serde_json::from_str::<T>(json) else { return false };
+        let here = from_str::<T>(json).ok();
+        assert_eq!(format!("{here:?}"), format!("{:?}", Some(there)), "{json}");
+        true
+    }
+
     /// The number of types that it was read as.
     fn agreements(json: &str) -> usize {
         let all = [
             agrees::<Value>(json),
-            agrees::<Shape<'_>>(json),
+            covers::<Shape<'_>>(json),
             agrees::<&RawValue>(json),
-            agrees::<IgnoredAny>(json),
+            covers::<IgnoredAny>(json),
             agrees::<BTreeMap<Str<'_>, &RawValue>>(json),
             agrees::<Option<Vec<u64>>>(json),
             agrees::<(u8, f64)>(json),

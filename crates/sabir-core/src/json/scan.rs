@@ -15,7 +15,7 @@ pub(super) struct Quoted<'a> {
     pub(super) escaped: bool,
 }
 
-/// Keys, names and ids are found byte by byte before anything else is done.
+/// Keys, names and ids are looked for in the first so many bytes before anything else is done.
 const SHORT: usize = 40;
 
 /// How many bytes are looked at by themselves when one of them is rare.
@@ -27,20 +27,12 @@ pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
     if bytes.first() != Some(&b'"') {
         return None;
     }
-    let stop = bytes[1..].iter().take(SHORT).position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
-    if let Some(inside) = stop
+    if let Some(inside) = stop(&bytes[1..])
         && bytes[1 + inside] == b'"'
     {
         return text.get(..inside + 2).map(|json| Quoted { json, escaped: false });
     }
-    let mut end = 1;
-    loop {
-        end += memchr::memchr(b'"', bytes.get(end..)?)?;
-        if !is_escaped(bytes, end) {
-            break;
-        }
-        end += 1;
-    }
+    let end = closing_quote(bytes)?;
     let mut escaped = false;
     let mut start = 1;
     while start < end {
@@ -56,6 +48,53 @@ pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
         escaped |= looks.escaped;
     }
     text.get(..=end).map(|json| Quoted { json, escaped })
+}
+
+/// How long the string is that a text starts with, its quotes included. What is between them is not looked at.
+pub(super) fn length(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    if bytes.first() != Some(&b'"') {
+        return None;
+    }
+    let end = match stop(&bytes[1..]) {
+        Some(inside) if bytes[1 + inside] == b'"' => 1 + inside,
+        _ => closing_quote(bytes)?,
+    };
+    Some(end + 1)
+}
+
+/// Where the string ends that starts with the first byte.
+fn closing_quote(bytes: &[u8]) -> Option<usize> {
+    let mut end = 1;
+    loop {
+        end += memchr::memchr(b'"', bytes.get(end..)?)?;
+        if !is_escaped(bytes, end) {
+            return Some(end);
+        }
+        end += 1;
+    }
+}
+
+/// The first quote, backslash or control character, if it is among the first bytes.
+fn stop(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES * 0x80;
+    for (at, chunk) in bytes.chunks(8).take(SHORT / 8).enumerate() {
+        let Some(chunk) = chunk.first_chunk() else {
+            let found = chunk.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
+            return found.map(|found| at * 8 + found);
+        };
+        // Eight bytes at a time: a byte that is below another sets its high bit when that is taken from it. A borrow can
+        // only spoil bytes behind the first one that is found.
+        let word = u64::from_le_bytes(*chunk);
+        let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
+        let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+        let found = below(word, 0x20) | equal(b'"') | equal(b'\\');
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    None
 }
 
 /// Whether the byte there is the second one of an escape.
@@ -107,7 +146,33 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
 mod tests {
     use serde::de::IgnoredAny;
 
-    use super::{BLOCK, SHORT, string};
+    use super::{BLOCK, SHORT, length, stop, string};
+
+    #[test]
+    fn the_first_byte_that_matters_is_found_wherever_it_is() {
+        for at in 0..SHORT {
+            for (byte, found) in
+                [(b'"', true), (b'\\', true), (0, true), (0x1f, true), (0x20, false), (0x80, false), (0xff, false)]
+            {
+                for (before, behind) in [(b'a', b'"'), (b' ', b'\n'), (0xe9, b'a'), (b'#', 0)] {
+                    let mut bytes = vec![before; at];
+                    bytes.extend([byte, behind, behind]);
+                    let wanted =
+                        bytes.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')).filter(|at| *at < SHORT);
+                    assert_eq!(stop(&bytes), wanted, "{bytes:?}");
+                    assert!(!found || wanted == Some(at));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_string_does_not_depend_on_what_is_in_it() {
+        for text in ["\"\" x", "\"a\\\"b\" x", "\"\u{1}\\x\" x", &format!("\"{}\\\\\" x", "é".repeat(100))] {
+            assert_eq!(length(text), Some(text.len() - 2), "{text}");
+        }
+        assert_eq!((length("\"a\\\""), length("a"), length("")), (None, None, None));
+    }
 
     #[test]
     fn a_string_ends_at_the_quote_that_is_not_escaped() {

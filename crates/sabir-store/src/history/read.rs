@@ -31,7 +31,7 @@ pub struct Progress {
 pub struct Tail(pub u32);
 
 /// How many bytes before the end of what was read are compared.
-const TAIL: u64 = 1024;
+const TAIL: usize = 1024;
 
 /// Reads what is new in a file into its ledger: from the start, or from where reading ended the last time if what is
 /// before that is still the same.
@@ -50,7 +50,9 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         progress.read_to = text.len() as u64;
         return Ok(());
     }
-    file.seek(SeekFrom::Start(progress.read_to))?;
+    if progress.read_to > 0 {
+        file.seek(SeekFrom::Start(progress.read_to))?;
+    }
     lines.restart();
     let mut note = |line: RawLine<'_>, ledger: &mut Ledger| {
         if line.cut > 0 {
@@ -93,9 +95,12 @@ fn is_whole(line: &[u8]) -> bool {
 
 /// The digest of the bytes before a position; `None` when the file is shorter.
 fn tail(file: &mut File, end: u64) -> io::Result<Option<Tail>> {
-    let start = end.saturating_sub(TAIL);
-    let mut bytes = Vec::new();
+    let start = end.saturating_sub(TAIL as u64);
+    let mut bytes = [0; TAIL];
+    let bytes = &mut bytes[..usize::try_from(end - start).unwrap_or(TAIL)];
     file.seek(SeekFrom::Start(start))?;
-    file.take(end - start).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 == end - start).then(|| Tail(crc32c::crc32c(&bytes))))
+    match file.read_exact(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        read => read.map(|()| Some(Tail(crc32c::crc32c(bytes)))),
+    }
 }

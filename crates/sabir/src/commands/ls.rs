@@ -102,7 +102,7 @@ struct Listed<'s> {
 
 fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
-    let line = |session: &&Session| {
+    let line = |(): &mut (), session: &&Session| {
         let result = results.then(|| {
             let mut fold = SessionResult::fold();
             past.decode(session, &mut |event| fold.event(event)).map(|()| fold.finish())
@@ -111,11 +111,12 @@ fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failu
         let listed = listed(past, session, result.and_then(Result::ok));
         serde_json::to_vec(&listed)
     };
-    past::in_parallel(sessions, line, |line| {
+    let take = |line: serde_json::Result<Vec<u8>>| {
         out.buffer().extend(line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?);
         out.buffer().push(b'\n');
         out.write_if_full()
-    })?;
+    };
+    past::SESSIONS.run(sessions, || (), line, &mut |_| (), take)?;
     out.write()?;
     Ok(Exit::Completed)
 }

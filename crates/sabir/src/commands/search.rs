@@ -44,9 +44,11 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let mut out = Out::default();
     let mut left = arguments.limit;
     let mut found = 0_usize;
-    past::in_parallel(
+    past::SESSIONS.run(
         &sessions,
-        |session| places(&past, session, &words),
+        || (),
+        |(), session| places(&past, session, &words),
+        &mut |_| (),
         |places| {
             found += places.len();
             for place in places.into_iter().take(left) {

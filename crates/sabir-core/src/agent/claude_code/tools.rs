@@ -9,7 +9,7 @@ use super::wire::{Block, Control, FileResult, Part, Todos, ToolResultMeta};
 use crate::dialect::Facts;
 use crate::diff;
 use crate::event::{Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use crate::json::{self, Str};
+use crate::json::{self, Str, Unread};
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
 /// The results of tools. Anything else that a `user` line holds is a prompt, the user's or the agent's own.
 pub(super) fn user<'a>(
     blocks: Vec<Block<'a>>,
-    structured: Option<&'a RawValue>,
+    structured: Option<Unread<'a>>,
     meta: Option<&'a RawValue>,
     facts: &mut Facts<'a>,
 ) {
@@ -51,12 +51,7 @@ pub(super) fn user<'a>(
     }
 }
 
-pub(super) fn tool_end<'a>(
-    block: Block<'a>,
-    structured: Option<&'a RawValue>,
-    meta: &[ToolResultMeta<'a>],
-    facts: &mut Facts<'a>,
-) {
+pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, meta: &[ToolResultMeta<'a>], facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
     let output = block.content.map(content_text);
     let failed = block.is_error.unwrap_or(false);
@@ -95,9 +90,9 @@ fn content_text(content: &RawValue) -> Text<'_> {
 }
 
 /// What a tool says of a file. Most results are of other tools and large; looking for the key is faster than parsing.
-fn file_result(structured: &RawValue) -> Option<FileResult<'_>> {
-    memchr::memmem::find(structured.get().as_bytes(), b"\"filePath\"")?;
-    json::parse(structured.get())
+fn file_result(structured: Unread<'_>) -> Option<FileResult<'_>> {
+    memchr::memmem::find(structured.0.as_bytes(), b"\"filePath\"")?;
+    json::parse(structured.0)
 }
 
 /// A failed command's result starts with its exit code.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::{self, Str, StringOr};
+use crate::json::{self, Str, StringOr, Unread};
 
 /// Any line.
 #[doc(hidden)]
@@ -31,7 +31,7 @@ pub struct Message<'a> {
     #[serde(borrow, default)]
     pub(super) timestamp: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(super) tool_use_result: Option<&'a RawValue>,
+    pub(super) tool_use_result: Option<Unread<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_result_meta: Option<&'a RawValue>,
     #[serde(borrow, default)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::event::{Cause, Change, ChangeSource, Outcome, ToolKind, ToolStatus};
+use crate::event::{Cause, Change, ChangeSource, Outcome, Text, ToolKind, ToolStatus};
 use crate::fold::tokens::{NativeUsage, TokensReport, TokensSource};
+use crate::json;
 
 /// Name and version of the shape.
 const SCHEMA: &str = "sabir.result/1";
@@ -209,7 +210,9 @@ pub struct ToolCall {
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub args: Option<Box<RawValue>>,
     /// What it gave back, at most its first 64 KiB.
-    pub result: Option<String>,
+    #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub result: Option<Text<'static>>,
     /// The true size of what it gave back.
     pub result_bytes: Option<u64>,
     /// How it ended.
@@ -220,6 +223,18 @@ pub struct ToolCall {
     pub duration_ms: Option<u64>,
     /// The call that started the sub-agent which made this one.
     pub parent_id: Option<String>,
+}
+
+/// A text that is kept as JSON is written as that, and not unescaped and escaped again.
+fn write_text<S: Serializer>(text: &Option<Text<'static>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match text.as_ref().and_then(|text| json::raw(text.as_json()?)) {
+        Some(json) => json.serialize(serializer),
+        None => text.as_deref().serialize(serializer),
+    }
+}
+
+fn read_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text<'static>>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(Text::from))
 }
 
 impl Default for ToolCall {

@@ -7,12 +7,11 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::{SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::super::wire::{ModelUsage, Usage};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
-use crate::json::{self, Str, StringOr};
+use crate::json::{self, Str, StringOr, Unread};
 
 /// A key with a quote before and after it is not in any string, where the quotes would be escaped.
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\":{"));
@@ -101,7 +100,7 @@ struct Message<'a> {
 #[derive(Default)]
 struct Blocks<'a> {
     calls: Vec<Str<'a>>,
-    text: Option<&'a RawValue>,
+    text: Option<Unread<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +110,7 @@ struct Block<'a> {
     #[serde(borrow, default)]
     id: Option<Str<'a>>,
     #[serde(borrow, default)]
-    text: Option<&'a RawValue>,
+    text: Option<Unread<'a>>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Blocks<'a> {
@@ -155,7 +154,7 @@ fn user(ledger: &mut Ledger, line: &Line<'_>) {
     let Some(StringOr::Other(message)) = &line.message else { return };
     let text = match &message.content {
         Some(StringOr::String(text)) => Some(text.clone()),
-        Some(StringOr::Other(blocks)) => blocks.text.and_then(|text| json::parse(text.get())),
+        Some(StringOr::Other(blocks)) => blocks.text.and_then(|text| json::parse(text.0)),
         None => None,
     };
     if let Some(text) = text.filter(|text| !line.is_meta && !super::is_furniture(text)) {

@@ -13,7 +13,7 @@ use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
 use crate::history::{Spent, id_of};
-use crate::json::{self, JsonDialect, Str, StringOr};
+use crate::json::{self, JsonDialect, Str, StringOr, Unread};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -66,7 +66,7 @@ pub(super) struct Entry<'a> {
     #[serde(default)]
     is_api_error_message: bool,
     #[serde(borrow, default)]
-    tool_use_result: Option<&'a RawValue>,
+    tool_use_result: Option<Unread<'a>>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
@@ -260,7 +260,7 @@ impl Log {
             None => return,
         };
         if let Some(call) = blocks.iter().find_map(|block| block.tool_use_id.as_deref())
-            && let Some(launched) = entry.tool_use_result.and_then(|result| json::parse::<Launched<'_>>(result.get()))
+            && let Some(launched) = entry.tool_use_result.and_then(|result| json::parse::<Launched<'_>>(result.0))
         {
             self.agents.insert(launched.agent_id.to_string(), call.to_owned());
         }

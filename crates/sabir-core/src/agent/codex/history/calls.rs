@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::patch;
 use super::whole::Log;
 use crate::agent::codex::{report, shell};
 use crate::dialect::Facts;
 use crate::event::{EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
-use crate::json::{self, Str, StringOr};
+use crate::json::{self, Str, StringOr, Unread};
 
 /// A call or a result, as far as it is read.
 #[derive(Deserialize)]
@@ -28,7 +27,7 @@ pub(super) struct Call<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     action: Option<Action<'a>>,
     #[serde(borrow, default)]
-    output: Option<&'a RawValue>,
+    output: Option<Unread<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -221,18 +220,18 @@ impl Default for Outcome<'_> {
 }
 
 impl<'a> Outcome<'a> {
-    fn of(output: &'a RawValue) -> Self {
+    fn of(output: Unread<'a>) -> Self {
         #[derive(Deserialize)]
         struct Block<'a> {
             #[serde(borrow, default)]
             text: Option<Str<'a>>,
         }
-        match json::parse::<StringOr<'a, Vec<Block<'a>>>>(output.get()) {
+        match json::parse::<StringOr<'a, Vec<Block<'a>>>>(output.0) {
             Some(StringOr::String(text)) => Self::of_text(&text.into()),
             Some(StringOr::Other(blocks)) => {
                 Self::of_text(&Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()))
             }
-            None => Self { output: Cow::Borrowed(output.get()), ..Self::default() },
+            None => Self { output: Cow::Borrowed(output.0), ..Self::default() },
         }
     }
 

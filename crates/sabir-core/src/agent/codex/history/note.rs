@@ -5,13 +5,12 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 
 use super::head::{AnyOrder, Head};
 use super::{Report, SessionMeta, TokenCount, TokenRecord, TurnContext, is_furniture, owner_of_turn};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, id_with, time_of};
-use crate::json::{self, Str};
+use crate::json::{self, Str, Unread};
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
@@ -203,12 +202,12 @@ struct Message<'a> {
 #[derive(Deserialize)]
 struct Block<'a> {
     #[serde(borrow, default)]
-    text: Option<&'a RawValue>,
+    text: Option<Unread<'a>>,
 }
 
 impl<'a> Message<'a> {
     fn text(&self) -> Option<Str<'a>> {
-        self.content.iter().find_map(|block| json::parse(block.text?.get()))
+        self.content.iter().find_map(|block| json::parse(block.text?.0))
     }
 }
 

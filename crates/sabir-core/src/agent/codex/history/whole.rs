@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::calls::{Call, Known};
 use super::items::Item;
@@ -15,7 +14,7 @@ use crate::agent::codex::trouble::Trouble;
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::history::{Spent, id_of};
-use crate::json::{self, JsonDialect, Str};
+use crate::json::{self, JsonDialect, Str, Unread};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -65,7 +64,7 @@ pub(super) struct Entry<'a> {
     #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
     #[serde(borrow, default)]
-    payload: Option<&'a RawValue>,
+    payload: Option<Unread<'a>>,
     #[serde(borrow, default)]
     record_type: Option<Str<'a>>,
 }
@@ -109,7 +108,7 @@ struct Event<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     duration_ms: Option<u64>,
     #[serde(borrow, default)]
-    item: Option<&'a RawValue>,
+    item: Option<Unread<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +124,7 @@ impl JsonDialect for Log {
         facts.at = entry.timestamp.as_deref().and_then(Timestamp::parse);
         let whole = line.borrowed().unwrap_or_default();
         let read = match (entry.r#type.as_deref(), entry.payload) {
-            (Some(r#type), Some(payload)) => self.line(r#type, payload.get(), line, facts),
+            (Some(r#type), Some(payload)) => self.line(r#type, payload.0, line, facts),
             // Up to 0.28 the items stand alone, after a line about the thread and lines about nothing.
             (Some(r#type), None) => self.response_item(r#type, whole, true, facts),
             (None, _) if entry.record_type.is_some() => Some(()),
@@ -283,7 +282,7 @@ impl Log {
         match r#type {
             "user_message" => self.prompt(event.message?.into(), facts),
             "item_completed" => {
-                let item: Item<'a> = json::parse(event.item?.get())?;
+                let item: Item<'a> = json::parse(event.item?.0)?;
                 self.item(item, line, facts);
             }
             "task_started" | "turn_started" if main => {

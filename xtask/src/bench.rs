@@ -13,6 +13,8 @@ mod usage;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::process::{self, cargo};
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -44,6 +46,14 @@ enum What {
     /// Runs a command and prints what it used
     #[command(hide = true)]
     Measure(measure::Arguments),
+}
+
+/// Builds what is measured, and what measures it. All benches do it in the same way, so that it is done once.
+fn build() -> Result<()> {
+    eprintln!("building for release");
+    ["sabir", "xtask"]
+        .iter()
+        .try_for_each(|package| process::run(&mut cargo(&["build", "--release", "--quiet", "--package", package])))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

@@ -8,6 +8,7 @@
 
 mod calls;
 pub mod envelope;
+pub mod jobs;
 mod perstack;
 mod runner;
 mod speech;

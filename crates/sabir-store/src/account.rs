@@ -83,6 +83,9 @@ pub fn sessions(logs: &[Log]) -> Vec<Session> {
             }
         }
     }
+    for session in &mut sessions {
+        unlogged(0, session, logs).iter().for_each(|more| session.spent.add(&more.response.spent));
+    }
     sessions
 }
 

@@ -84,7 +84,7 @@ impl Home {
     }
 
     fn folder(&self, under: &str, id: &str) -> Result<RunFolder, Trouble> {
-        let name = encode(id);
+        let name = file_name(id);
         if name.is_empty() || name.len() > LONGEST_NAME {
             let hint = "an id has 1 to 200 letters, digits, dashes and underscores; other characters count for more";
             return Err(Trouble::new(Why::BadId, format!("{id:?} can't be the id of a run or a session"), hint));
@@ -225,12 +225,12 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 /// A name that every file system takes, that leads nowhere else, and that tells the id.
-fn encode(id: &str) -> String {
+pub fn file_name(id: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     id.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// The id that was encoded so; `None` for a name that `encode` does not give.
+/// The id that was encoded so; `None` for a name that [`file_name`] does not give.
 fn decode(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -240,17 +240,17 @@ fn decode(name: &str) -> Option<String> {
         rest = &after[2..];
     }
     bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8(bytes).ok().filter(|id| encode(id) == name)
+    String::from_utf8(bytes).ok().filter(|id| file_name(id) == name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Home, decode, encode};
+    use super::{Home, decode, file_name};
 
     #[test]
     fn any_id_is_one_folder_name_and_comes_back() {
         for id in ["0199a2c4-7f00", "a/b", "..", ".", "ü x", "%41", "a.b", "C:\\x", "\u{0}"] {
-            let name = encode(id);
+            let name = file_name(id);
             assert!(!name.contains(['/', '\\', '.', ':', '\0']), "{id} → {name}");
             assert_eq!(decode(&name).as_deref(), Some(id));
         }

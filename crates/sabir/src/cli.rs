@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Tail(past::TailArguments),
     Replay(past::ReplayArguments),
     Export(past::ExportArguments),
+    Jobs(past::JobsArguments),
     Parse(ParseArguments),
     Doctor(DoctorArguments),
     Drift(DriftArguments),

@@ -47,6 +47,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Tail(arguments) => commands::tail::run(&arguments),
         Command::Replay(arguments) => commands::replay::run(&arguments),
         Command::Export(arguments) => commands::replay::export(&arguments),
+        Command::Jobs(arguments) => commands::jobs::run(&arguments),
         Command::Query(arguments) => commands::query::run(&arguments),
         Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

@@ -8,6 +8,7 @@
 mod claude;
 mod codex;
 mod gemini;
+mod opencode;
 mod pi;
 mod random;
 
@@ -100,7 +101,7 @@ impl AgentTruth {
 /// The folder of a corpus of that many megabytes, which is written unless it is there, and its truth.
 pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     /// Raised when the same size gives other bytes.
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     let folder = bench.join(format!("corpus-{megabytes}-v{VERSION}"));
     let truth_file = folder.join("truth.json");
     if let Ok(text) = fs::read_to_string(&truth_file) {
@@ -112,10 +113,11 @@ pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     let mut writer = Writer { home: folder.join("home"), random: Random::new(7), truth: AgentTruth::default() };
     let mut truth = Truth::default();
     let bytes = megabytes * 1_000_000;
-    let agents: [(&str, u64, Write); 4] = [
+    let agents: [(&str, u64, Write); 5] = [
         ("claude-code", bytes * 60 / 100, claude::write),
-        ("codex", bytes * 32 / 100, codex::write),
+        ("codex", bytes * 28 / 100, codex::write),
         ("gemini", bytes * 4 / 100, gemini::write),
+        ("opencode", bytes * 4 / 100, opencode::write),
         ("pi", bytes * 4 / 100, pi::write),
     ];
     for (agent, bytes, write) in agents {

@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result, anyhow};
 use sabir_store::{Home, Journal, Kind};
 
 use super::measure::{Usage, measured};
-use crate::process::{self, cargo};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -83,8 +82,7 @@ pub(crate) fn append(arguments: &AppendArguments) -> Result<()> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    eprintln!("building for release");
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "xtask"]))?;
+    super::build()?;
     let xtask = crate::root().join("target/release/xtask");
     let folder = arguments.folder.clone().unwrap_or_else(|| crate::root().join("target/bench-journal"));
     let mut best: [Option<Usage>; WAYS.len()] = [None; WAYS.len()];

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufWriter, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -20,6 +20,8 @@ pub(crate) struct Arguments {
 enum Kind {
     /// Reads and splits lines
     Lines,
+    /// The same with nothing but the standard library
+    StdLines,
     /// Also parses each into the struct that the dialect reads, which leaves texts as the JSON strings they are
     Wire,
     /// Also parses each into an ordinary struct with the same fields, whose texts are borrowed where they can be
@@ -34,11 +36,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         files.clear();
         super::usage::files(&arguments.file, &mut files)?;
     }
+    if matches!(arguments.kind, Kind::StdLines) {
+        return files.iter().try_for_each(std_lines);
+    }
     let mut lines = LineBuffer::default();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut each = |line: RawLine<'_>| -> Result<()> {
         match arguments.kind {
-            Kind::Lines => drop(black_box(line)),
+            Kind::Lines | Kind::StdLines => drop(black_box(line)),
             Kind::Wire => {
                 let text = line.text();
                 let message: WireMessage<'_> = serde_json::from_str(&text).context("a line of our own parses")?;
@@ -71,6 +76,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         lines.finish().map_or(Ok(()), &mut each)?;
+    }
+    Ok(())
+}
+
+/// What one would write first.
+fn std_lines(file: &PathBuf) -> Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 18, File::open(file)?);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        black_box(&line);
+        line.clear();
     }
     Ok(())
 }

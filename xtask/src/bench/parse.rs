@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::latency::{self, Latency};
 use super::measure::{Usage, measured};
 use super::stream::{self, Shape};
-use crate::process::{self, cargo};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -84,8 +83,7 @@ const ORDER: [&str; 6] = [LINES, WIRE, TYPED, EVENTS, VALUE, JQ];
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let talk = |text: &str| eprintln!("{text}");
     talk("building for release");
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "sabir"]))?;
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "xtask"]))?;
+    super::build()?;
     let binaries = crate::root().join("target/release");
     let programs = Programs { sabir: binaries.join("sabir"), xtask: binaries.join("xtask"), jq: jq() };
     let folder = crate::root().join("target/bench");

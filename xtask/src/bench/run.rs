@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::process::{self, cargo};
 use anyhow::{Context as _, Result, ensure};
 
 #[derive(clap::Args)]
@@ -123,9 +122,7 @@ enum Watcher<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    eprintln!("building for release");
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "sabir"]))?;
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "xtask"]))?;
+    super::build()?;
     let binaries = crate::root().join("target/release");
     let (sabir, xtask) = (binaries.join("sabir"), binaries.join("xtask"));
     let watchers = [Watcher::Sabir(&sabir), Watcher::Bare(&xtask)];

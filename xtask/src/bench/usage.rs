@@ -12,7 +12,6 @@ use serde::Deserialize;
 
 use super::corpus::{self, Figures, Truth};
 use super::measure::{Usage, measured};
-use crate::process::{self, cargo};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -30,8 +29,7 @@ pub(crate) struct Arguments {
 const CCUSAGE: &str = "20.0.24";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    eprintln!("building for release");
-    process::run(&mut cargo(&["build", "--release", "--quiet", "--package", "sabir", "--package", "xtask"]))?;
+    super::build()?;
     let bench = crate::root().join("target/bench");
     eprintln!("writing the history");
     let (folder, truth) = corpus::folder(&bench, arguments.size)?;
@@ -72,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
     Lines,
+    StdLines,
     Cold,
     Changed,
     Warm,
@@ -80,11 +79,12 @@ enum Work {
 }
 
 impl Work {
-    const ALL: [Self; 6] = [Self::Lines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage];
+    const ALL: [Self; 7] = [Self::Lines, Self::StdLines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage];
 
     fn name(self) -> &'static str {
         match self {
             Self::Lines => "read and split lines",
+            Self::StdLines => "the same with std::io::BufRead",
             Self::Cold => "sabir usage, without an index",
             Self::Changed => "sabir usage, one file changed",
             Self::Warm => "sabir usage, nothing changed",
@@ -126,6 +126,7 @@ impl Setup {
         let home = self.home.to_str()?;
         Some(match work {
             Work::Lines => self.at_home(&self.xtask, &["bench", "loop", "lines", home]),
+            Work::StdLines => self.at_home(&self.xtask, &["bench", "loop", "std-lines", home]),
             Work::Cold | Work::Changed | Work::Warm => self.at_home(&self.sabir, &["usage", "--json"]),
             Work::Results => self.at_home(&self.sabir, &["ls", "--json", "--results"]),
             Work::Ccusage => self.at_home(self.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
@@ -186,7 +187,7 @@ fn ccusage(bench: &Path) -> Option<PathBuf> {
         files(&folder.join("node_modules/@ccusage"), &mut list).ok()?;
         list.into_iter().find(|file| file.file_stem().is_some_and(|name| name == "ccusage"))
     };
-    find().or_else(|| {
+    let program = find().or_else(|| {
         eprintln!("installing ccusage {CCUSAGE} from npm");
         fs::create_dir_all(&folder).ok()?;
         let mut npm = Command::new("npm");
@@ -198,7 +199,11 @@ fn ccusage(bench: &Path) -> Option<PathBuf> {
                 None
             }
         }
-    })
+    })?;
+    // Its own launcher makes it executable, and that is not what is measured.
+    #[cfg(unix)]
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).ok()?;
+    Some(program)
 }
 
 fn print_work(truth: &Truth, rows: &BTreeMap<usize, (&str, Usage)>) {

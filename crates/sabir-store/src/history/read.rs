@@ -50,9 +50,7 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         progress.read_to = text.len() as u64;
         return Ok(());
     }
-    if progress.read_to > 0 {
-        file.seek(SeekFrom::Start(progress.read_to))?;
-    }
+    file.seek(SeekFrom::Start(progress.read_to))?;
     lines.restart();
     let mut note = |line: RawLine<'_>, ledger: &mut Ledger| {
         if line.cut > 0 {

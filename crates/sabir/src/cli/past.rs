@@ -194,6 +194,31 @@ pub(crate) struct ReplayArguments {
     pub(crate) to: String,
 }
 
+/// Write sessions as jobs: a folder for each, with its checkpoints and every event in a file of its own.
+///
+/// FOLDER/jobs/ID has job.json, checkpoints/ and runs/, as Perstack keeps them. Writing again gives the same files.
+#[derive(Args)]
+pub(crate) struct JobsArguments {
+    /// The sessions' ids, or the beginnings of them.
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// All sessions.
+    #[arg(long, conflicts_with = "ids")]
+    pub(crate) all: bool,
+
+    /// The folder that gets the folder `jobs`.
+    #[arg(long, short, value_name = "FOLDER", default_value = "perstack")]
+    pub(crate) to: PathBuf,
+
+    /// Print JSON, one object per job.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Write a session in the words of another tool.
 #[derive(Args)]
 pub(crate) struct ExportArguments {

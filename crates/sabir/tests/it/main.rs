@@ -7,6 +7,8 @@ mod drift;
 #[cfg(unix)]
 mod journal;
 mod parse;
+#[cfg(unix)]
+mod past;
 mod run;
 #[cfg(unix)]
 #[allow(dead_code)]

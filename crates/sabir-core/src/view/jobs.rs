@@ -147,7 +147,7 @@ impl Jobs {
         let times = self.names.entry(name.clone()).or_default();
         *times += 1;
         if *times > 1 {
-            name.push_str(&format!("-{times}"));
+            name.extend(["-", &times.to_string()]);
         }
         let folders = vec![job_id.clone(), "runs".to_owned(), run_id.clone()];
         files.push(File { folders, name: name + ".json", json: line.to_owned() });

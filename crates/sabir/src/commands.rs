@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod drift;
+pub(crate) mod hub;
 pub(crate) mod ls;
 pub(crate) mod parse;
 pub(crate) mod prune;

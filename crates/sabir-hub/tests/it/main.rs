@@ -1,0 +1,3 @@
+//! The hub from outside.
+
+mod log;

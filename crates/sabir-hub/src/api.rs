@@ -113,6 +113,7 @@ impl Choice {
 #[utoipa::path(
     get,
     path = "/v1/sessions",
+    operation_id = "listSessions",
     tag = "sessions",
     params(Choice),
     responses(
@@ -141,6 +142,7 @@ pub(crate) async fn sessions(
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}",
+    operation_id = "getSession",
     tag = "sessions",
     params(("session" = String, Path, description = "The session")),
     responses(
@@ -177,6 +179,7 @@ pub(crate) struct Results {
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/result",
+    operation_id = "getResults",
     tag = "sessions",
     params(("session" = String, Path, description = "The session")),
     responses(
@@ -208,6 +211,7 @@ pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): N
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/log",
+    operation_id = "getLog",
     tag = "sessions",
     params(("session" = String, Path, description = "The session")),
     responses(
@@ -236,8 +240,7 @@ pub(crate) async fn log(State(hub): State<Shared>, asker: Asker, Named(id): Name
         let bytes = page.iter().flat_map(|stored| [stored.line.as_ref(), b"\n"]).collect::<Vec<_>>().concat();
         Ok::<_, sabir_protocol::Refusal>(Some((Bytes::from(bytes), (hub, id, last))))
     });
-    let headers =
-        [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, disposition)];
+    let headers = [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, disposition)];
     Ok((headers, Body::from_stream(pages)).into_response())
 }
 
@@ -245,6 +248,7 @@ pub(crate) async fn log(State(hub): State<Shared>, asker: Asker, Named(id): Name
 #[utoipa::path(
     get,
     path = "/healthz",
+    operation_id = "getHealth",
     tag = "hub",
     responses(
         (status = 200, description = "It can", body = String, content_type = "text/plain"),

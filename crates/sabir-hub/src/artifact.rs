@@ -65,6 +65,7 @@ async fn known(hub: &Hub, session: &SessionId, digest: &str) -> Result<Artifact,
 #[utoipa::path(
     post,
     path = "/v1/sessions/{session}/artifacts",
+    operation_id = "declareArtifact",
     tag = "artifacts",
     params(("session" = String, Path, description = "The session")),
     request_body = Artifact,
@@ -112,6 +113,7 @@ pub(crate) async fn declare(
 #[utoipa::path(
     put,
     path = "/v1/sessions/{session}/artifacts/{digest}",
+    operation_id = "uploadArtifact",
     tag = "artifacts",
     params(
         ("session" = String, Path, description = "The session"),
@@ -165,6 +167,7 @@ pub(crate) async fn upload(
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/artifacts",
+    operation_id = "listArtifacts",
     tag = "artifacts",
     params(("session" = String, Path, description = "The session")),
     responses(
@@ -187,6 +190,7 @@ pub(crate) async fn list(State(hub): State<Shared>, asker: Asker, Named(session)
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/artifacts/{digest}",
+    operation_id = "downloadArtifact",
     tag = "artifacts",
     params(
         ("session" = String, Path, description = "The session"),

@@ -76,15 +76,8 @@ pub(crate) struct After {
 impl NewOrder {
     /// The order, if it has all that its kind needs.
     fn order(self, by: String) -> Result<Order, &'static str> {
-        let mut order = Order {
-            order: 0,
-            kind: OrderKind::Cancel,
-            text: None,
-            reason: None,
-            request_id: None,
-            decision: None,
-            by: Some(by),
-        };
+        let mut order =
+            Order { order: 0, kind: OrderKind::Cancel, text: None, reason: None, request_id: None, decision: None, by: Some(by) };
         match self.kind {
             Kind::Prompt => {
                 order.kind = OrderKind::Prompt;
@@ -107,6 +100,7 @@ impl NewOrder {
 #[utoipa::path(
     post,
     path = "/v1/sessions/{session}/orders",
+    operation_id = "putOrder",
     tag = "control",
     params(("session" = String, Path, description = "The session")),
     request_body = NewOrder,
@@ -150,6 +144,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/orders",
+    operation_id = "listOrders",
     tag = "control",
     params(("session" = String, Path, description = "The session"), After),
     responses(

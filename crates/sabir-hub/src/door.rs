@@ -55,7 +55,9 @@ impl Door {
 /// A host without its port.
 fn name(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => name,
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && (!name.contains(':') || name.ends_with(']')) => {
+            name
+        }
         _ => host,
     }
 }
@@ -92,16 +94,21 @@ mod tests {
 
     #[test]
     fn only_known_names_and_pages_come_in() {
-        for host in ["localhost", "localhost:7421", "127.0.0.1:7421", "[::1]:7421", "::1", "hub.example.org", "HUB.example.org:443"] {
+        for host in
+            ["localhost", "localhost:7421", "127.0.0.1:7421", "[::1]:7421", "::1", "hub.example.org", "HUB.example.org:443"]
+        {
             assert!(lets_in(Some(host), None), "{host}");
         }
-        for host in ["evil.example.org", "localhost.evil.org:7421", "127.0.0.1.evil.org", "", "127.0.0.1:x", "hub.example.org.evil"] {
+        for host in
+            ["evil.example.org", "localhost.evil.org:7421", "127.0.0.1.evil.org", "", "127.0.0.1:x", "hub.example.org.evil"]
+        {
             assert!(!lets_in(Some(host), None), "{host}");
         }
         assert!(!lets_in(None, None));
         let own = Some("localhost:7421");
         assert!(lets_in(own, Some("http://localhost:7421")) && lets_in(own, Some("https://page.example.org")));
-        for origin in ["http://evil.org", "null", "http://localhost:1", "ftp://localhost:7421", "http://localhost:7421.evil.org"] {
+        for origin in ["http://evil.org", "null", "http://localhost:1", "ftp://localhost:7421", "http://localhost:7421.evil.org"]
+        {
             assert!(!lets_in(own, Some(origin)), "{origin}");
         }
     }

@@ -32,6 +32,7 @@ use crate::log::{Append, Appended, Trouble};
 #[utoipa::path(
     get,
     path = "/v1/shells/{session}",
+    operation_id = "shellSocket",
     tag = "shells",
     params(("session" = String, Path, description = "The session")),
     responses(
@@ -56,8 +57,9 @@ pub(crate) async fn socket(
         return Err(version().into());
     }
     upgrade.set_selected_protocol(HeaderValue::from_static(SUBPROTOCOL));
-    // A frame may be a little larger than a batch, so that what is too large is told in the words of the protocol.
-    let largest = hub.limits.batch_bytes + HEAD + (64 << 10);
+    // A frame may be larger than a batch, so that what is too large is told in the words of the protocol. Who sends even
+    // more is cut off.
+    let largest = 2 * hub.limits.batch_bytes + HEAD;
     let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).read_buffer_size(16 << 10).write_buffer_size(0);
     Ok(upgrade.on_upgrade(move |socket| connection::serve(hub, socket, session, asker.0)))
 }

@@ -45,6 +45,7 @@ pub(crate) struct Counts {
 #[utoipa::path(
     get,
     path = "/metrics",
+    operation_id = "getMetrics",
     tag = "hub",
     responses(
         (status = 200, description = "Figures in the text format of Prometheus", body = String, content_type = "text/plain"),

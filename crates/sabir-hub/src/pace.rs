@@ -29,9 +29,8 @@ impl Pace {
 
     fn step_at(&self, key: &str, now: Instant) -> Result<(), Refusal> {
         let full = self.per_second * BURST_SECONDS;
-        let filled = |(level, at): (f64, Instant)| {
-            (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full)
-        };
+        let filled =
+            |(level, at): (f64, Instant)| (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= SWEEP {
             buckets.retain(|_, bucket| filled(*bucket) < full);

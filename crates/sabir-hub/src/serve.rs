@@ -103,7 +103,10 @@ pub async fn serve(
 }
 
 /// The next connection, when there is room for one.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
     // The semaphore is never closed.
     let place = Arc::clone(places).acquire_owned().await.ok();
     loop {

@@ -142,6 +142,7 @@ impl Watcher {
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/events",
+    operation_id = "watchSession",
     tag = "sessions",
     params(
         ("session" = String, Path, description = "The session"),
@@ -199,6 +200,7 @@ fn sent(page: &[Stored]) -> Bytes {
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/watch",
+    operation_id = "watchSessionSocket",
     tag = "sessions",
     params(("session" = String, Path, description = "The session"), Wanted),
     responses(

@@ -82,13 +82,7 @@ fn failed(hub: &Hub, error: &io::Error) -> Refused {
 }
 
 /// Takes bytes from an offset on, and looks at the whole when it is there.
-pub(super) async fn take(
-    hub: &Hub,
-    session: &SessionId,
-    artifact: &Artifact,
-    offset: u64,
-    body: Body,
-) -> Result<Taken, Refused> {
+pub(super) async fn take(hub: &Hub, session: &SessionId, artifact: &Artifact, offset: u64, body: Body) -> Result<Taken, Refused> {
     let folder = &hub.artifacts;
     let part = folder.part(session, &artifact.digest);
     let begun = folder.begun(session, &artifact.digest).await;

@@ -95,7 +95,12 @@ pub struct Token {
 impl Token {
     /// A new token: what is kept of it, and what somebody has, which is told this once. `None` when the system has no
     /// randomness.
-    pub fn new(scopes: Vec<Scope>, note: Option<String>, created: Timestamp, expires: Option<Timestamp>) -> Option<(Self, String)> {
+    pub fn new(
+        scopes: Vec<Scope>,
+        note: Option<String>,
+        created: Timestamp,
+        expires: Option<Timestamp>,
+    ) -> Option<(Self, String)> {
         let mut bytes = [0_u8; 38];
         SystemRandom::new().fill(&mut bytes).ok()?;
         let (id, secret) = bytes.split_at(6);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Query, State};
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use sabir_protocol::batch::HEAD;
@@ -51,6 +51,7 @@ pub(crate) async fn body(hub: &Hub, body: Body, limit: usize) -> Result<Bytes, R
 #[utoipa::path(
     post,
     path = "/v1/shells/{session}/hello",
+    operation_id = "shellHello",
     tag = "shells",
     params(("session" = String, Path, description = "The session"), ("Sabir-Protocol" = u32, Header, description = "1")),
     request_body(content = Object, description = "A hello of docs/shell-protocol.md"),
@@ -100,6 +101,7 @@ pub(crate) async fn hello(
 #[utoipa::path(
     post,
     path = "/v1/shells/{session}/batches",
+    operation_id = "shellBatch",
     tag = "shells",
     params(
         ("session" = String, Path, description = "The session"),
@@ -169,6 +171,7 @@ struct Orders {
 #[utoipa::path(
     get,
     path = "/v1/shells/{session}/orders",
+    operation_id = "shellOrders",
     tag = "shells",
     params(
         ("session" = String, Path, description = "The session"),
@@ -226,6 +229,7 @@ pub(crate) async fn orders(
 #[utoipa::path(
     post,
     path = "/v1/shells/{session}/taken",
+    operation_id = "shellTaken",
     tag = "shells",
     params(("session" = String, Path, description = "The session"), ("Sabir-Protocol" = u32, Header, description = "1")),
     request_body(content = Object, description = "A taken of docs/shell-protocol.md"),

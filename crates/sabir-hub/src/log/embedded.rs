@@ -33,9 +33,7 @@ use sabir_protocol::{Hello, Order, SessionId, Taken};
 use tokio::sync::{broadcast, watch};
 
 use super::heads::Heads;
-use super::{
-    Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words,
-};
+use super::{Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words};
 use crate::auth::token::Token;
 use crate::clock::now;
 use index::Index;
@@ -141,7 +139,14 @@ fn trouble(error: &rusqlite::Error) -> Trouble {
     };
     match error.sqlite_error_code() {
         Some(
-            DiskFull | SystemIoFailure | DatabaseBusy | DatabaseLocked | CannotOpen | ReadOnly | PermissionDenied | OutOfMemory
+            DiskFull
+            | SystemIoFailure
+            | DatabaseBusy
+            | DatabaseLocked
+            | CannotOpen
+            | ReadOnly
+            | PermissionDenied
+            | OutOfMemory
             | FileLockingProtocolFailed,
         ) => Trouble::Unavailable(error.to_string()),
         _ => Trouble::Internal(error.to_string()),

@@ -27,7 +27,12 @@ pub(super) struct Heads {
 
 impl Default for Heads {
     fn default() -> Self {
-        Self { followed: Mutex::default(), changes: broadcast::channel(CHANGES).0, connections: AtomicU64::new(0), sweep_at: AtomicUsize::new(SWEEP) }
+        Self {
+            followed: Mutex::default(),
+            changes: broadcast::channel(CHANGES).0,
+            connections: AtomicU64::new(0),
+            sweep_at: AtomicUsize::new(SWEEP),
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Log for Memory {
             fits
         };
         let lines = rest.iter().take(limit.messages).take_while(fits);
-        ready((after.saturating_add(1)..).zip(lines).map(|(seq, line)| Stored { seq, line: line.clone() }).collect())
+        ready(lines.zip(after.saturating_add(1)..).map(|(line, seq)| Stored { seq, line: line.clone() }).collect())
     }
 
     fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {

@@ -37,6 +37,7 @@ struct Follower {
 #[utoipa::path(
     get,
     path = "/v1/sessions/events",
+    operation_id = "watchSessions",
     tag = "sessions",
     responses(
         (status = 200, description = "Events of the type `session`; `reset` says that the list begins anew", body = String, content_type = "text/event-stream"),

@@ -1,3 +1,11 @@
-//! The hub from outside.
+//! The hub from outside, over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod access;
+mod client;
+mod lists;
 mod log;
+mod restart;
+mod shells;
+mod shells_http;
+mod watching;

@@ -10,7 +10,7 @@ use sabir_hub::auth::token::Token;
 use sabir_hub::log::Log;
 use sabir_hub::log::embedded::Embedded;
 use sabir_hub::{Limits, Settings, now};
-use sabir_run::Signals;
+use sabir_run::signals::Signals;
 use sabir_store::Home;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -213,8 +213,7 @@ fn list(tokens: Vec<Token>, json: bool) -> Result<(), Failure> {
         (None, Some(at)) => format!("ran out {at}"),
         (None, None) => "good".to_owned(),
     };
-    let row = |token: &Listed| {
-        vec![token.id.clone(), token.scopes.join(" "), state(token), token.note.clone().unwrap_or_default()]
-    };
+    let row =
+        |token: &Listed| vec![token.id.clone(), token.scopes.join(" "), state(token), token.note.clone().unwrap_or_default()];
     table::print(&["ID", "SCOPE", "STATE", "NOTE"], &listed.iter().map(row).collect::<Vec<_>>())
 }

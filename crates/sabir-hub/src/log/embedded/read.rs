@@ -74,7 +74,8 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
 pub(super) fn messages(database: &Connection, session: &SessionId, after: u64, limit: Limit) -> rusqlite::Result<Vec<Stored>> {
     let mut found = Vec::new();
     let Some(id) = id(database, session)? else { return Ok(found) };
-    let mut select = database.prepare_cached("SELECT seq, line FROM message WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
+    let mut select =
+        database.prepare_cached("SELECT seq, line FROM message WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
     let mut rows = select.query(params![id, number(after), number(limit.messages as u64)])?;
     let mut bytes = 0;
     while let Some(row) = (bytes < limit.bytes).then(|| rows.next()).transpose()?.flatten() {

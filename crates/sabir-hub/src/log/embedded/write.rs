@@ -128,11 +128,7 @@ fn commit(connection: &Connection, mut group: VecDeque<Box<dyn Job>>) {
 }
 
 /// Does jobs and commits them, or takes back all that were done.
-fn transaction(
-    connection: &Connection,
-    group: &mut VecDeque<Box<dyn Job>>,
-    done: &mut Vec<Box<dyn Job>>,
-) -> Result<(), Trouble> {
+fn transaction(connection: &Connection, group: &mut VecDeque<Box<dyn Job>>, done: &mut Vec<Box<dyn Job>>) -> Result<(), Trouble> {
     let run = |text| connection.execute_batch(text).map_err(|error| trouble(&error));
     run("BEGIN IMMEDIATE")?;
     let mut all = || {
@@ -235,7 +231,8 @@ fn compare(database: &Connection, id: Option<i64>, first: u64, again: &[axum::bo
         return Ok(None);
     }
     let end = first + again.len() as u64;
-    let mut kept = database.prepare_cached("SELECT line FROM message WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq")?;
+    let mut kept =
+        database.prepare_cached("SELECT line FROM message WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq")?;
     let mut rows = kept.query(params![id, number(first), number(end)])?;
     for (seq, line) in (first..).zip(again) {
         let same = rows.next()?.map(|row| row.get_ref(0)?.as_blob().map(|kept| kept == line.as_ref()).map_err(Into::into));
@@ -279,14 +276,8 @@ pub(super) fn describe(database: &Connection, session: &SessionId, folded: u64, 
     let mut update = database.prepare_cached(
         "UPDATE session SET folded = ?2, overview = ?3, agent = ?4, phase = ?5, workspace = ?6 WHERE name = ?1 AND folded <= ?2",
     )?;
-    let values = params![
-        session.as_str(),
-        number(folded),
-        json(overview)?,
-        overview.agent,
-        overview.phase.as_str(),
-        overview.workspace
-    ];
+    let values =
+        params![session.as_str(), number(folded), json(overview)?, overview.agent, overview.phase.as_str(), overview.workspace];
     update.execute(values).map(drop)
 }
 

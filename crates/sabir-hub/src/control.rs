@@ -125,7 +125,7 @@ pub(crate) async fn put(
     asker.may(Deed::Order)?;
     let text = body(&hub, request, LONGEST).await?;
     let wanted: NewOrder = serde_json::from_slice(&text).map_err(malformed)?;
-    let who = asker.0.name();
+    let who = asker.visitor.name();
     let kind = wanted.kind;
     let order = wanted.order(who.clone()).map_err(malformed)?;
     let order = hub.log.add_order(&session, order, now()).await.map_err(|trouble| hub.trouble(trouble))?;

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sabir_protocol::{Code, FromHub, Refusal, SessionId};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::artifact::Folder;
 use crate::audit::Audit;
@@ -109,7 +109,7 @@ impl Hub {
             artifacts: Folder::new(&folder),
             door: Door::new(hosts, origins),
             pace: Pace::new(limits.requests_per_second),
-            room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes) >> 10)),
+            room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes).div_ceil(1 << 10))),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
             limits,
             stop,
@@ -170,17 +170,23 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+/// Where a request comes from, and its place among the connections, which is kept as long as anything of it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    pub(crate) place: Option<Arc<OwnedSemaphorePermit>>,
+}
 
 /// Who asks: somebody whom the hub knows, and who does not ask too often.
 #[derive(Debug, Clone)]
-pub(crate) struct Asker(pub(crate) Visitor);
+pub(crate) struct Asker {
+    pub(crate) visitor: Visitor,
+    _place: Option<Arc<OwnedSemaphorePermit>>,
+}
 
 impl Asker {
     pub(crate) fn may(&self, deed: Deed<'_>) -> Result<(), Refused> {
-        self.0.may(deed).map_err(Refused)
+        self.visitor.may(deed).map_err(Refused)
     }
 }
 
@@ -188,13 +194,14 @@ impl FromRequestParts<Shared> for Asker {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Shared) -> Result<Self, Refused> {
-        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-        let found = hub.gate.visitor(&parts.headers, peer).await;
+        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), place: None };
+        let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
+        let found = hub.gate.visitor(&parts.headers, peer.address).await;
         // Who has no good token is counted by its address, so that guessing is slow as well.
-        let key = found.as_ref().map_or_else(|_| peer.to_string(), Visitor::key);
+        let key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
         hub.pace.step(&key)?;
         let visitor = found.inspect_err(|_| hub.counts.turned_away.add(1))?;
-        Ok(Self(visitor))
+        Ok(Self { visitor, _place: peer.place })
     }
 }
 

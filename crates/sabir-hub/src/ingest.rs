@@ -61,7 +61,7 @@ pub(crate) async fn socket(
     // more is cut off.
     let largest = 2 * hub.limits.batch_bytes + HEAD;
     let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).read_buffer_size(16 << 10).write_buffer_size(0);
-    Ok(upgrade.on_upgrade(move |socket| connection::serve(hub, socket, session, asker.0)))
+    Ok(upgrade.on_upgrade(move |socket| connection::serve(hub, socket, session, asker)))
 }
 
 fn version() -> Refusal {

@@ -65,8 +65,8 @@ pub async fn serve(
         };
         let (stream, peer, place) = accepted;
         let (hub, router, tls) = (Arc::clone(&hub), router.clone(), tls.clone());
+        let peer = Peer { address: peer.ip(), place: place.map(Arc::new) };
         connections.spawn(async move {
-            let _place = place;
             // What is said in small pieces is for people who wait.
             let _ = stream.set_nodelay(true);
             match tls {
@@ -118,9 +118,9 @@ async fn accept(
     }
 }
 
-async fn speak(hub: &Shared, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: SocketAddr, router: Router) {
+async fn speak(hub: &Shared, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, router: Router) {
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(peer.clone());
         tower_service::Service::call(&mut router.clone(), request)
     });
     let mut builder = hyper::server::conn::http1::Builder::new();

@@ -24,7 +24,7 @@ use sabir_protocol::{Code, Refusal, SessionId};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::auth::{Deed, Visitor};
+use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::log::{Head, Limit, Stored};
 
@@ -78,7 +78,7 @@ fn place(hub: &Hub) -> Result<OwnedSemaphorePermit, Refused> {
 struct Watcher {
     hub: Shared,
     session: SessionId,
-    visitor: Visitor,
+    asker: Asker,
     head: watch::Receiver<Head>,
     after: u64,
     only: Option<Only>,
@@ -104,7 +104,7 @@ impl Watcher {
         let place = place(&hub)?;
         let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
         let after = seen.or(wanted.after).unwrap_or(0);
-        Ok(Self { hub, session, visitor: asker.0, head, after, only: wanted.only, _place: place })
+        Ok(Self { hub, session, asker, head, after, only: wanted.only, _place: place })
     }
 
     /// The next messages; none when nothing came for a while. An end is a refusal.
@@ -131,7 +131,7 @@ impl Watcher {
                     changed.map_err(|_| Refusal::new(Code::Unavailable, "the log is closed"))?;
                 }
                 refusal = self.hub.stopping() => return Err(refusal),
-                refusal = self.hub.gate.turned_away(&self.visitor) => return Err(refusal),
+                refusal = self.hub.gate.turned_away(&self.asker.visitor) => return Err(refusal),
                 () = tokio::time::sleep(QUIET) => return Ok(Vec::new()),
             }
         }

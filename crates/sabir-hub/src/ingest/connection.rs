@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Error as SocketError;
 
 use super::{check_hello, ready, settle};
 use crate::auth::Visitor;
-use crate::hub::Shared;
+use crate::hub::{Asker, Shared};
 use crate::live::Connected;
 use crate::log::{Append, Appended, Begun, Head, Trouble};
 
@@ -36,8 +36,8 @@ impl From<Refusal> for End {
     }
 }
 
-pub(super) async fn serve(hub: Shared, mut socket: WebSocket, session: SessionId, visitor: Visitor) {
-    let end = talk(&hub, &mut socket, &session, &visitor).await;
+pub(super) async fn serve(hub: Shared, mut socket: WebSocket, session: SessionId, asker: Asker) {
+    let end = talk(&hub, &mut socket, &session, &asker.visitor).await;
     let close = |code: u16, reason: &str| {
         // A close frame has room for 123 bytes.
         let reason: String = reason.chars().take(100).filter(char::is_ascii).collect();
@@ -267,11 +267,7 @@ impl Connection<'_> {
     }
 
     async fn taken(&mut self, taken: Taken) -> Result<(), End> {
-        match super::http::take(self.hub, self.session, taken).await {
-            // An order that is not known any more is nobody's.
-            Err(refusal) if refusal.code != Code::NotFound => Err(refusal.into()),
-            _ => Ok(()),
-        }
+        super::http::take(self.hub, self.session, taken).await.map_err(End::Said)
     }
 
     async fn settled(&mut self, append: &Append, appended: Result<Appended, Trouble>) -> Result<(), End> {

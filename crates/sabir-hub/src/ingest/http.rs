@@ -183,7 +183,6 @@ struct Orders {
         (status = 400, description = "Not a number"),
         (status = 401, description = "A token is needed"),
         (status = 403, description = "The token is for something else"),
-        (status = 404, description = "There is no such session"),
         (status = 426, description = "No version that both speak"),
         (status = 429, description = "Too many requests"),
         (status = 503, description = "Not now"),
@@ -200,8 +199,12 @@ pub(crate) async fn orders(
     asker.may(Deed::Write(&session))?;
     check_version(&headers)?;
     let Query(Waiting { after, wait }) = query.map_err(|error| malformed(error.body_text()))?;
-    let mut head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?;
     let look = async {
+        // Nobody can have put an order to a session that is not known.
+        let Some(mut head) = head else {
+            return if wait == 0 { Ok(Vec::new()) } else { std::future::pending().await };
+        };
         loop {
             // First how far orders go, then the orders: one that comes in between is not waited for.
             let known = head.borrow_and_update().orders;
@@ -219,7 +222,7 @@ pub(crate) async fn orders(
     let orders: Result<Vec<Order>, Refusal> = tokio::select! {
         orders = look => orders,
         refusal = hub.stopping() => Err(refusal),
-        refusal = hub.gate.turned_away(&asker.0) => Err(refusal),
+        refusal = hub.gate.turned_away(&asker.visitor) => Err(refusal),
         () = tokio::time::sleep(Duration::from_secs(wait.clamp(1, LONGEST_WAIT))) => Ok(Vec::new()),
     };
     Ok(answer(StatusCode::OK, &Orders { orders: orders? }))
@@ -238,7 +241,6 @@ pub(crate) async fn orders(
         (status = 400, description = "Not a taken"),
         (status = 401, description = "A token is needed"),
         (status = 403, description = "The token is for something else"),
-        (status = 404, description = "There is no such order"),
         (status = 413, description = "Too large"),
         (status = 426, description = "No version that both speak"),
         (status = 429, description = "Too many requests"),
@@ -268,10 +270,9 @@ pub(super) async fn take(hub: &Hub, session: &SessionId, mut taken: Taken) -> Re
         taken.reason = Some(reason.chars().take(2_000).collect());
     }
     let (order, accepted) = (taken.order, taken.accepted);
-    let known = hub.log.taken(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))?;
-    if !known {
-        return Err(Refusal::new(Code::NotFound, format!("there is no order {order}")));
+    // An order that is not known is nobody's, and no reason to stop a shell.
+    if hub.log.taken(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))? {
+        crate::control::noted(hub, hub.audit.note("shell", "taken", session.as_str(), Some(order), Some(accepted)).await);
     }
-    crate::control::noted(hub, hub.audit.note("shell", "taken", session.as_str(), Some(order), Some(accepted)).await);
     Ok(())
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{QUIET, event_stream, place};
 use crate::api::Shape;
-use crate::auth::{Deed, Visitor};
+use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Refused, Shared};
 use crate::log::Filter;
 
@@ -26,7 +26,7 @@ const FIRST: usize = 200;
 
 struct Follower {
     hub: Shared,
-    visitor: Visitor,
+    asker: Asker,
     changes: Receiver<SessionId>,
     /// All of the list is to be told.
     whole: bool,
@@ -52,7 +52,7 @@ pub(crate) async fn sessions(State(hub): State<Shared>, asker: Asker) -> Result<
     asker.may(Deed::See)?;
     let place = place(&hub)?;
     let changes = hub.log.changes();
-    let follower = Follower { hub, visitor: asker.0, changes, whole: true, _place: place };
+    let follower = Follower { hub, asker, changes, whole: true, _place: place };
     let pages = stream::unfold(follower, async |mut follower| {
         let page = follower.next().await?;
         Some((Ok::<_, std::convert::Infallible>(page), follower))
@@ -96,7 +96,7 @@ impl Follower {
                 () = gathered => break,
                 () = &mut quiet, if until.is_none() => return Some(Bytes::from_static(b":\n\n")),
                 _ = hub.stopping() => return None,
-                _ = hub.gate.turned_away(&self.visitor) => return None,
+                _ = hub.gate.turned_away(&self.asker.visitor) => return None,
             }
         }
         let mut out = Vec::new();

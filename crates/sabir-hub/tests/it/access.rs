@@ -221,6 +221,31 @@ async fn there_are_only_so_many_watchers() {
 }
 
 #[tokio::test]
+async fn there_are_only_so_many_connections_and_sockets_count() {
+    let limits = Limits { connections: 2, requests_per_second: 1_000, ..Limits::default() };
+    let hub = Setup { limits, ..Setup::default() }.start().await;
+    let mut one = hub.shell("one").await;
+    let mut two = hub.shell("two").await;
+    one.hello("one", "a", 1, 0).await;
+    two.hello("two", "a", 1, 0).await;
+    // The third waits for a place, and gets it when one of them goes.
+    let answered = std::cell::Cell::new(false);
+    let third = async {
+        assert_eq!(hub.get("/healthz").await.status, 200);
+        answered.set(true);
+    };
+    let others = async {
+        for seq in 1..=20 {
+            two.send(numbered("two", seq, seq)).await;
+            assert_eq!(two.hear().await, FromHub::Ack { last: seq });
+        }
+        assert!(!answered.get(), "there is no place");
+        drop(one);
+    };
+    tokio::join!(third, others);
+}
+
+#[tokio::test]
 async fn no_secret_is_told() {
     let hub = closed_hub().await;
     let runner = hub.token("runner:secret-session").await;

@@ -34,12 +34,13 @@ pub(crate) struct Setup {
     pub(crate) open: bool,
     pub(crate) limits: Limits,
     pub(crate) folder: Arc<tempfile::TempDir>,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let limits = Limits { requests_per_second: 100_000, ..Limits::default() };
-        Self { open: true, limits, folder: Arc::new(tempfile::tempdir().expect("a folder")) }
+        Self { open: true, limits, folder: Arc::new(tempfile::tempdir().expect("a folder")), tls: None }
     }
 }
 
@@ -57,7 +58,7 @@ impl Setup {
             notes: mpsc::channel(1).0,
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serve = sabir_hub::serve(listener, Arc::clone(&log) as Arc<dyn Log>, settings, None, async {
+        let serve = sabir_hub::serve(listener, Arc::clone(&log) as Arc<dyn Log>, settings, self.tls, async {
             let _ = stopped.await;
         });
         Running { address, log, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }

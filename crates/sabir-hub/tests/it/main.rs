@@ -8,4 +8,5 @@ mod log;
 mod restart;
 mod shells;
 mod shells_http;
+mod tls;
 mod watching;

@@ -1,8 +1,10 @@
 //! Many events to one value.
 
+mod overview;
 mod session_result;
 mod tokens;
 
+pub use overview::{Overview, OverviewFold, Phase};
 pub use session_result::{
     Cost, CostSource, FileChange, ModelUse, Reported, ResultOptions, SessionResult, SessionResultFold, Status, ToolCall, Turn,
     Unrecognized,

@@ -11,6 +11,7 @@
 //!     .pruned-0199…/       a run that is being removed
 //!   outbox/
 //!     session-1/           the log of a session that a shell delivers; the same files as those of a run
+//!   hub/                   what a hub keeps, unless it is told to keep it elsewhere
 //! ```
 //!
 //! Folders are for their owner alone (0700), and so are files (0600).
@@ -23,6 +24,7 @@ use crate::trouble::{Trouble, Why};
 
 const RUNS: &str = "runs";
 const OUTBOX: &str = "outbox";
+const HUB: &str = "hub";
 const INDEX: &str = "history.sqlite";
 const LOCK: &str = "lock";
 const SEGMENT: &str = ".seg";
@@ -71,6 +73,11 @@ impl Home {
     /// The index of what agents logged. It need not exist yet.
     pub fn index(&self) -> PathBuf {
         self.0.join(INDEX)
+    }
+
+    /// What a hub keeps. It need not exist yet.
+    pub fn hub(&self) -> PathBuf {
+        self.0.join(HUB)
     }
 
     /// The folder of a run. It need not exist yet.

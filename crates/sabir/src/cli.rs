@@ -1,5 +1,6 @@
 //! What users type.
 
+pub(crate) mod hub;
 pub(crate) mod past;
 
 use std::path::PathBuf;
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Drift(DriftArguments),
     Agents(AgentsArguments),
     Prune(PruneArguments),
+    Hub(Box<hub::HubArguments>),
     Demo(DemoArguments),
     Completions(CompletionsArguments),
     #[command(hide = true)]

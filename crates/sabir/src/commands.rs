@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod jobs;
+pub(crate) mod hub;
 pub(crate) mod ls;
 pub(crate) mod parse;
 pub(crate) mod prune;

@@ -55,6 +55,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Parse(arguments) => commands::parse::run(&arguments),
         Command::Agents(arguments) => commands::agents::run(&arguments),
         Command::Prune(arguments) => commands::prune::run(&arguments),
+        Command::Hub(arguments) => commands::hub::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
         Command::AgentLoop(arguments) => commands::agent_loop::run(arguments),

@@ -178,11 +178,9 @@ impl SessionResultFold {
 
     /// Tokens and dollars so far, as far as they are known: for a meter that runs along.
     pub fn so_far(&self) -> (Option<u64>, Option<f64>) {
-        let model = self.result.model.clone().or_else(|| self.options.model.clone());
-        let mut result = SessionResult { model, ..SessionResult::default() };
+        let model = self.result.model.as_deref().or(self.options.model.as_deref());
         let prices = self.options.prices.as_ref().unwrap_or_else(|| Table::embedded());
-        cost::fill(&mut result, &self.tally, TokensSource::Estimated, prices);
-        (self.tally.total().total(), result.cost.total)
+        (self.tally.total().total(), dollars(&self.tally, model, prices))
     }
 
     /// The result of all events so far.
@@ -204,6 +202,13 @@ impl SessionResultFold {
         cost::fill(&mut result, &tally, source, prices);
         result
     }
+}
+
+/// What was used in dollars, as far as that is known.
+pub(super) fn dollars(tally: &UsageTally, model: Option<&str>, prices: &Table) -> Option<f64> {
+    let mut result = SessionResult { model: model.map(str::to_owned), ..SessionResult::default() };
+    cost::fill(&mut result, tally, TokensSource::Estimated, prices);
+    result.cost.total
 }
 
 /// Arguments as they came; text that is not JSON becomes a JSON string.

@@ -29,6 +29,7 @@ mod arguments;
 mod calls;
 mod deeds;
 mod message;
+pub mod overview;
 pub mod read;
 mod shell;
 

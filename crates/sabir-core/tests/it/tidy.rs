@@ -53,6 +53,18 @@ const RESERVED: &[Reserved] = &[
         except: &["crates/sabir-store/src/layout.rs"],
         why: "the store has no async, and its layout alone knows names of files",
     },
+    Reserved {
+        words: &["EventKind"],
+        inside: "crates/sabir-hub/src/",
+        except: &[],
+        why: "the hub decodes nothing: folds and views of the core tell it what it needs",
+    },
+    Reserved {
+        words: &["rusqlite", "Embedded", "Memory"],
+        inside: "crates/sabir-hub/src/",
+        except: &["crates/sabir-hub/src/log/embedded", "crates/sabir-hub/src/log/memory"],
+        why: "nothing but a log itself knows which log it is",
+    },
     Reserved { words: &["todo!", "unimplemented!", "dbg!"], inside: "", except: &[], why: "what is not done is not merged" },
 ];
 

@@ -5,6 +5,8 @@
 mod agent_loop;
 mod drift;
 #[cfg(unix)]
+mod hub;
+#[cfg(unix)]
 mod journal;
 mod parse;
 #[cfg(unix)]

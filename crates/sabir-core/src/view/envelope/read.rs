@@ -62,15 +62,28 @@ impl Message<'_> {
 const LONGEST: usize = 256 << 20;
 
 /// Makes events of the messages of one log, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Events {
+    /// Bytes of the longest event that is put together.
+    longest: usize,
     /// Pieces of a long one: their common id, and the text so far.
     open: Option<(String, String)>,
     /// How many pieces were heard.
     heard: usize,
 }
 
+impl Default for Events {
+    fn default() -> Self {
+        Self::of_at_most(LONGEST)
+    }
+}
+
 impl Events {
+    /// The same, for those who have less memory: pieces of an event that is longer are dropped.
+    pub fn of_at_most(longest: usize) -> Self {
+        Self { longest, open: None, heard: 0 }
+    }
+
     /// Hands over the event that the message completes, if it does.
     pub fn message<T>(&mut self, message: &Message<'_>, tell: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
         let json = message.payload.json.filter(|_| message.r#type == "event")?;
@@ -83,7 +96,7 @@ impl Events {
         }
         let piece: Cow<'_, str> = serde_json::from_str(json.get()).ok()?;
         let (id, text) = self.open.as_mut()?;
-        if *id != partial.id || self.heard != partial.index || text.len() + piece.len() > LONGEST {
+        if *id != partial.id || self.heard != partial.index || text.len() + piece.len() > self.longest {
             self.open = None;
             return None;
         }

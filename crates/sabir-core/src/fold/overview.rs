@@ -1,0 +1,271 @@
+//! A session in a few figures: for lists, and for meters that run along.
+//!
+//! Unlike the session result it spans all runs of a session, and what it keeps does not grow with them.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::session_result::{Status, dollars};
+use super::tokens::UsageTally;
+use crate::event::{Event, EventKind};
+use crate::price::Table;
+use crate::time::Timestamp;
+
+/// More open calls or questions than this are not told apart.
+const MOST_OPEN: usize = 1_024;
+
+/// A session in a few figures. What is not known is `null`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overview {
+    /// Id of the agent.
+    pub agent: Option<String>,
+    /// Its version.
+    pub agent_version: Option<String>,
+    /// The agent's own id of the session.
+    pub agent_session_id: Option<String>,
+    /// The main model.
+    pub model: Option<String>,
+    /// The working folder.
+    pub cwd: Option<String>,
+    /// The workspace that the shell was started for.
+    pub workspace: Option<String>,
+    /// The beginning of the first prompt.
+    pub title: Option<String>,
+    /// What it does now, or how the last run ended.
+    pub phase: Phase,
+    /// The tool that runs now; of several the one that began last.
+    pub tool: Option<String>,
+    /// How many runs began.
+    pub runs: u32,
+    /// How many turns began.
+    pub turns: u64,
+    /// How many tool calls began.
+    pub tool_calls: u64,
+    /// How many changes of files were told.
+    pub file_changes: u64,
+    /// How many errors were told.
+    pub errors: u64,
+    /// All tokens, each once.
+    pub tokens: Option<u64>,
+    /// What they cost in dollars.
+    pub cost_usd: Option<f64>,
+    /// When the first thing happened.
+    pub started: Option<Timestamp>,
+    /// When the last thing happened.
+    pub last: Option<Timestamp>,
+}
+
+/// What a session does now, or how its last run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Nothing was heard of a run yet.
+    #[default]
+    Starting,
+    /// The agent works.
+    Running,
+    /// The agent asks whether it may.
+    Asking,
+    /// The agent finished and said so.
+    Success,
+    /// It failed, refused, reached a limit or crashed.
+    Error,
+    /// Somebody stopped it.
+    Cancelled,
+    /// A time limit stopped it.
+    Timeout,
+    /// The stream ended with no sign that the agent was done.
+    Incomplete,
+}
+
+impl Phase {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Starting,
+        Self::Running,
+        Self::Asking,
+        Self::Success,
+        Self::Error,
+        Self::Cancelled,
+        Self::Timeout,
+        Self::Incomplete,
+    ];
+
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Asking => "asking",
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+            Self::Timeout => "timeout",
+            Self::Incomplete => "incomplete",
+        }
+    }
+
+    /// Whether no run is going on.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Starting | Self::Running | Self::Asking)
+    }
+}
+
+impl From<Status> for Phase {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Success => Self::Success,
+            Status::Error => Self::Error,
+            Status::Cancelled => Self::Cancelled,
+            Status::Timeout => Self::Timeout,
+            Status::Incomplete => Self::Incomplete,
+        }
+    }
+}
+
+/// Collects the events of all runs of a session into an [`Overview`].
+#[derive(Debug, Default)]
+pub struct OverviewFold {
+    seen: Overview,
+    tally: UsageTally,
+    /// Tokens of the runs before, and their cost; the cost is unknown once that of one run is.
+    before: Option<(u64, Option<f64>)>,
+    /// Open calls in the order in which they began: id and name.
+    open: Vec<(String, String)>,
+    /// Open questions by their id.
+    asked: BTreeSet<String>,
+}
+
+impl OverviewFold {
+    /// Takes note of the next event.
+    pub fn event(&mut self, event: &Event<'_>) {
+        let main = event.parent_tool_call_id.is_none();
+        if let Some(at) = event.at {
+            self.seen.started.get_or_insert(at);
+            self.seen.last = Some(at);
+        }
+        self.tally.event(&event.kind);
+        let seen = &mut self.seen;
+        let note = |field: &mut Option<String>, value: Option<&str>| {
+            if let Some(value) = value {
+                *field = Some(value.to_owned());
+            }
+        };
+        match &event.kind {
+            EventKind::Started { agent, agent_version } => {
+                note(&mut seen.agent, Some(agent));
+                note(&mut seen.agent_version, agent_version.as_deref());
+                seen.runs += 1;
+                seen.phase = Phase::Running;
+                self.before = self.used();
+                self.tally = UsageTally::default();
+                self.open.clear();
+                self.asked.clear();
+            }
+            EventKind::Session { session_id, model, cwd, agent_version, .. } if main => {
+                note(&mut seen.agent_session_id, session_id.as_deref());
+                note(&mut seen.model, model.as_deref());
+                note(&mut seen.cwd, cwd.as_deref());
+                note(&mut seen.agent_version, agent_version.as_deref());
+            }
+            EventKind::Prompt { text } => self.asks(text),
+            EventKind::TurnStart { .. } => seen.turns += 1,
+            EventKind::ToolStart { tool_call_id, name, .. } => {
+                seen.tool_calls += 1;
+                if self.open.len() < MOST_OPEN {
+                    self.open.push((tool_call_id.clone().into_owned(), name.clone().into_owned()));
+                }
+            }
+            EventKind::ToolEnd { tool_call_id, .. } => self.open.retain(|(id, _)| id != tool_call_id.as_ref()),
+            EventKind::FileChange { .. } => seen.file_changes += 1,
+            EventKind::Permission { request_id, decision, .. } => {
+                if decision.is_some() {
+                    self.asked.remove(request_id.as_ref());
+                } else if self.asked.len() < MOST_OPEN {
+                    self.asked.insert(request_id.clone().into_owned());
+                }
+                seen.phase = if self.asked.is_empty() { Phase::Running } else { Phase::Asking };
+            }
+            EventKind::Error { .. } => seen.errors += 1,
+            EventKind::Exited { outcome, .. } => {
+                seen.phase = Status::of(*outcome).into();
+                self.open.clear();
+                self.asked.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of what is asked, where that is told apart from the events.
+    pub fn asks(&mut self, prompt: &str) {
+        if self.seen.title.is_none() {
+            let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            self.seen.title = Some(line.trim().chars().take(200).collect()).filter(|title: &String| !title.is_empty());
+        }
+    }
+
+    /// Takes note of the workspace.
+    pub fn is_in(&mut self, workspace: &str) {
+        self.seen.workspace = Some(workspace.to_owned());
+    }
+
+    /// The session so far.
+    pub fn overview(&self) -> Overview {
+        let used = self.used();
+        Overview {
+            tool: self.open.last().map(|(_, name)| name.clone()),
+            tokens: used.map(|(tokens, _)| tokens),
+            cost_usd: used.and_then(|(_, cost)| cost),
+            ..self.seen.clone()
+        }
+    }
+
+    fn used(&self) -> Option<(u64, Option<f64>)> {
+        let Some(tokens) = self.tally.total().total() else { return self.before };
+        let cost = dollars(&self.tally, self.seen.model.as_deref(), Table::embedded());
+        let Some((before, cost_before)) = self.before else { return Some((tokens, cost)) };
+        Some((before.saturating_add(tokens), cost_before.zip(cost).map(|(before, cost)| before + cost)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OverviewFold, Phase};
+    use crate::event::Event;
+
+    fn fold(events: &[&str]) -> OverviewFold {
+        let mut fold = OverviewFold::default();
+        for (index, fields) in events.iter().enumerate() {
+            let json = format!("{{\"runId\":\"r\",\"seq\":{},{fields}}}", index + 1);
+            fold.event(&serde_json::from_str::<Event<'_>>(&json).expect(fields));
+        }
+        fold
+    }
+
+    const STARTED: &str = r#""kind":"started","agent":"codex""#;
+    const USAGE: &str = r#""kind":"usage","scope":"run","inputTokens":10,"outputTokens":5"#;
+    const EXITED: &str = r#""kind":"exited","outcome":"completed","cancelled":false"#;
+
+    #[test]
+    fn runs_add_up_and_the_last_one_says_how_it_stands() {
+        let seen = fold(&[STARTED, USAGE, EXITED, STARTED, USAGE]).overview();
+        assert_eq!((seen.runs, seen.tokens, seen.phase), (2, Some(30), Phase::Running));
+        assert_eq!(fold(&[STARTED, USAGE, EXITED]).overview().phase, Phase::Success);
+        assert_eq!(fold(&[STARTED]).overview().tokens, None);
+    }
+
+    #[test]
+    fn the_tool_that_runs_is_told_and_a_question_that_is_open() {
+        let one = r#""kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute""#;
+        let two = r#""kind":"toolStart","toolCallId":"2","name":"read","toolKind":"read""#;
+        let end = r#""kind":"toolEnd","toolCallId":"2","ok":true,"status":"ok""#;
+        assert_eq!(fold(&[STARTED, one, two]).overview().tool.as_deref(), Some("read"));
+        assert_eq!(fold(&[STARTED, one, two, end]).overview().tool.as_deref(), Some("bash"));
+        let ask = r#""kind":"permission","requestId":"q","title":"may I?""#;
+        let answer = r#""kind":"permission","requestId":"q","title":"may I?","decision":"allow""#;
+        assert_eq!(fold(&[STARTED, ask]).overview().phase, Phase::Asking);
+        assert_eq!(fold(&[STARTED, ask, answer]).overview().phase, Phase::Running);
+    }
+}

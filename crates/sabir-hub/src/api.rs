@@ -1,0 +1,269 @@
+//! Lists of sessions, and one of them: in short, its results, its log.
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{Html, IntoResponse as _, Response};
+use futures_util::stream;
+use sabir_core::fold::{Overview, Phase, SessionResult};
+use sabir_core::time::Timestamp;
+use sabir_core::view::envelope::overview::LogResults;
+use sabir_protocol::{Code, SessionId};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::Deed;
+use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
+use crate::log::{Filter, Limit, Session};
+
+/// So many sessions are on a page when nobody says how many.
+const PAGE: usize = 50;
+const LONGEST_PAGE: usize = 500;
+/// So much of a log is read at once.
+const CHUNK: Limit = Limit { messages: 2_048, bytes: 512 << 10 };
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shape {
+    /// Its id.
+    #[schema(value_type = String)]
+    session: SessionId,
+    /// Whether its shell is connected now.
+    connected: bool,
+    /// The number of the last message.
+    last: u64,
+    /// Up to which message `overview` goes.
+    folded: u64,
+    /// What it does, used and cost.
+    #[schema(value_type = Object)]
+    overview: Overview,
+    /// The name of the shell.
+    shell: Option<String>,
+    /// The kinds of orders that the shell can deal with.
+    takes: Vec<String>,
+    /// When it was first heard of.
+    #[schema(value_type = String, format = DateTime)]
+    created: Timestamp,
+    /// When something last came.
+    #[schema(value_type = String, format = DateTime)]
+    updated: Timestamp,
+}
+
+impl Shape {
+    pub(crate) fn of(hub: &Hub, session: Session) -> Self {
+        let (session, connected) = hub.live.freshen(session);
+        let Session { session, last, folded, overview, shell, takes, created, updated } = session;
+        Self { session, connected, last, folded, overview, shell, takes, created, updated }
+    }
+}
+
+/// Some sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Sessions {
+    /// The newest first.
+    sessions: Vec<Shape>,
+    /// The `cursor` of the next page, if there is one.
+    next: Option<String>,
+}
+
+/// Which sessions are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Choice {
+    /// Of this agent.
+    agent: Option<String>,
+    /// `starting`, `running`, `asking`, `success`, `error`, `cancelled`, `timeout` or `incomplete`.
+    status: Option<String>,
+    /// Of this workspace.
+    workspace: Option<String>,
+    /// Something came since this time, RFC 3339.
+    since: Option<String>,
+    /// A message has words that begin like all of these.
+    text: Option<String>,
+    /// How many; at most 500.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+}
+
+impl Choice {
+    fn filter(self) -> Result<Filter, Refused> {
+        let phase = |word: String| {
+            let found = Phase::ALL.into_iter().find(|phase| phase.as_str() == word);
+            found.ok_or_else(|| malformed("there is no such status"))
+        };
+        let time = |text: String| Timestamp::parse(&text).ok_or_else(|| malformed("since is a time as in RFC 3339"));
+        let cursor = |text: String| text.parse().map_err(|_| malformed("cursor is what the page before gave"));
+        Ok(Filter {
+            agent: self.agent,
+            phase: self.status.map(phase).transpose()?,
+            workspace: self.workspace,
+            since: self.since.map(time).transpose()?,
+            text: self.text,
+            limit: self.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE),
+            cursor: self.cursor.map(cursor).transpose()?,
+        })
+    }
+}
+
+/// Sessions, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions",
+    operation_id = "listSessions",
+    tag = "sessions",
+    params(Choice),
+    responses(
+        (status = 200, description = "Some sessions", body = Sessions),
+        (status = 400, description = "A value can't be read"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn sessions(
+    State(hub): State<Shared>,
+    asker: Asker,
+    choice: Result<Query<Choice>, QueryRejection>,
+) -> Result<Json<Sessions>, Refused> {
+    asker.may(Deed::See)?;
+    let Query(choice) = choice.map_err(|error| malformed(error.body_text()))?;
+    let page = hub.log.sessions(choice.filter()?).await.map_err(|trouble| hub.trouble(trouble))?;
+    let sessions = page.sessions.into_iter().map(|session| Shape::of(&hub, session)).collect();
+    Ok(Json(Sessions { sessions, next: page.next.map(|next| next.to_string()) }))
+}
+
+/// One session.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{session}",
+    operation_id = "getSession",
+    tag = "sessions",
+    params(("session" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The session", body = Shape),
+        (status = 400, description = "Not an id"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 404, description = "There is no such session"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn session(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Shape>, Refused> {
+    asker.may(Deed::See)?;
+    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?;
+    Ok(Json(Shape::of(&hub, session.ok_or(Code::NotFound)?)))
+}
+
+/// What the runs of a session came to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Results {
+    /// The session.
+    #[schema(value_type = String)]
+    session: SessionId,
+    /// Up to which message.
+    last: u64,
+    /// One `sabir.result/1` for each run, the last run last.
+    #[schema(value_type = Vec<Object>)]
+    runs: Vec<SessionResult>,
+}
+
+/// What the runs of a session came to: answer, tokens, cost, tool calls, files.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{session}/result",
+    operation_id = "getResults",
+    tag = "sessions",
+    params(("session" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The results so far", body = Results),
+        (status = 400, description = "Not an id"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 404, description = "There is no such session"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Results>, Refused> {
+    asker.may(Deed::See)?;
+    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let mut results = LogResults::default();
+    let mut at = 0;
+    while at < session.last {
+        let page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
+        let Some(last) = page.last().map(|stored| stored.seq) else { break };
+        page.iter().for_each(|stored| results.message(&stored.line));
+        at = last;
+    }
+    Ok(Json(Results { session: id, last: at, runs: results.finish() }))
+}
+
+/// The log of a session: its messages, one on each line.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{session}/log",
+    operation_id = "getLog",
+    tag = "sessions",
+    params(("session" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The messages that there are", body = String, content_type = "application/x-ndjson"),
+        (status = 400, description = "Not an id"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 404, description = "There is no such session"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn log(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Response, Refused> {
+    asker.may(Deed::See)?;
+    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());
+    // It ends where the log ended when it was asked for, also when more comes meanwhile.
+    let pages = stream::try_unfold((hub, id, 0), move |(hub, id, at)| async move {
+        if at >= session.last {
+            return Ok(None);
+        }
+        let mut page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
+        page.retain(|stored| stored.seq <= session.last);
+        let Some(last) = page.last().map(|stored| stored.seq) else { return Ok(None) };
+        let bytes = page.iter().flat_map(|stored| [stored.line.as_ref(), b"\n"]).collect::<Vec<_>>().concat();
+        Ok::<_, sabir_protocol::Refusal>(Some((Bytes::from(bytes), (hub, id, last))))
+    });
+    let headers = [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, disposition)];
+    Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+/// Whether the hub can do its work.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "getHealth",
+    tag = "hub",
+    responses(
+        (status = 200, description = "It can", body = String, content_type = "text/plain"),
+        (status = 503, description = "It can't, or is about to stop"),
+    )
+)]
+pub(crate) async fn health(State(hub): State<Shared>) -> Result<&'static str, Refused> {
+    if *hub.stop.borrow() {
+        return Err(hub.stopping().await.into());
+    }
+    hub.log.sessions(Filter { limit: 1, ..Filter::default() }).await.map_err(|trouble| hub.trouble(trouble))?;
+    Ok("ok\n")
+}
+
+/// Says what this is.
+pub(crate) async fn about() -> Html<&'static str> {
+    Html(include_str!("about.html"))
+}

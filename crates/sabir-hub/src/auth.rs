@@ -1,0 +1,168 @@
+//! Who may do what.
+//!
+//! The hub has a table of the tokens that it knows, which is looked at again every second: a token that was made beside it
+//! is good at once (an id that is not known is looked up), and one that was revoked ends its connections.
+
+pub mod token;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use sabir_core::time::Timestamp;
+use sabir_protocol::{Code, Refusal, SessionId};
+use tokio::sync::watch;
+
+use crate::clock::now;
+use crate::log::Log;
+use token::{Scope, Token};
+
+/// How often it is looked whether tokens have changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Somebody who asks, and what it may do.
+#[derive(Debug, Clone)]
+pub(crate) enum Visitor {
+    /// Somebody with a token.
+    Holder(Arc<Token>),
+    /// Anybody, where the hub was told to take anybody.
+    Anybody(IpAddr),
+}
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Deed<'a> {
+    /// Write the log of a session, and get its orders.
+    Write(&'a SessionId),
+    /// See sessions.
+    See,
+    /// Give orders.
+    Order,
+}
+
+impl Visitor {
+    /// Whether it may.
+    pub(crate) fn may(&self, deed: Deed<'_>) -> Result<(), Refusal> {
+        let Self::Holder(token) = self else { return Ok(()) };
+        let covers = |scope: &Scope| match (scope, deed) {
+            (Scope::Runner(session), Deed::Write(wanted)) => session == wanted,
+            (Scope::Watch | Scope::Operate, Deed::See) | (Scope::Operate, Deed::Order) => true,
+            _ => false,
+        };
+        let forbidden = || Refusal::new(Code::Forbidden, "the token is for something else");
+        token.scopes.iter().any(covers).then_some(()).ok_or_else(forbidden)
+    }
+
+    /// Its name in audit lines.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Holder(token) => format!("token {}", token.id),
+            Self::Anybody(address) => format!("anybody at {address}"),
+        }
+    }
+
+    /// Whose requests are counted together.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Holder(token) => token.id.clone(),
+            Self::Anybody(address) => address.to_string(),
+        }
+    }
+}
+
+type Table = Arc<HashMap<String, Arc<Token>>>;
+
+/// The tokens that are known.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    /// Nobody needs a token.
+    open: bool,
+    log: Arc<dyn Log>,
+    table: watch::Sender<Table>,
+}
+
+impl Gate {
+    pub(crate) fn new(log: Arc<dyn Log>, open: bool) -> Self {
+        Self { open, log, table: watch::channel(Table::default()).0 }
+    }
+
+    /// Who asks.
+    pub(crate) async fn visitor(&self, headers: &HeaderMap, from: IpAddr) -> Result<Visitor, Refusal> {
+        if self.open {
+            return Ok(Visitor::Anybody(from));
+        }
+        let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
+        let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+        let unknown = || Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out");
+        let text = value.to_str().map_err(|_| unknown())?;
+        let (scheme, whole) = text.split_once(' ').ok_or_else(unknown)?;
+        let whole = whole.trim();
+        let id = token::id(whole).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unknown)?;
+        let mut token = self.table.borrow().get(id).cloned();
+        if token.is_none() {
+            self.look().await?;
+            token = self.table.borrow().get(id).cloned();
+        }
+        match token.filter(|token| token.is_of(whole) && token.is_good(now())) {
+            Some(token) => Ok(Visitor::Holder(token)),
+            None => Err(unknown()),
+        }
+    }
+
+    /// Reads the tokens again.
+    async fn look(&self) -> Result<(), Refusal> {
+        let tokens = self.log.tokens().await?;
+        let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
+        self.table.send_if_modified(|known| {
+            let changed = **known != table;
+            if changed {
+                *known = Arc::new(table);
+            }
+            changed
+        });
+        Ok(())
+    }
+
+    /// Looks again and again, for as long as the hub runs.
+    pub(crate) async fn keep_looking(self) {
+        let mut every = tokio::time::interval(LOOK);
+        every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            // What can't be read now stays as it was known.
+            let _ = self.look().await;
+        }
+    }
+
+    /// Waits until a visitor may not stay any longer.
+    pub(crate) async fn turned_away(&self, visitor: &Visitor) -> Refusal {
+        let Visitor::Holder(token) = visitor else { return std::future::pending().await };
+        let mut changes = self.table.subscribe();
+        loop {
+            let known = changes.borrow_and_update().get(&token.id).cloned();
+            let moment = now();
+            // A token that is not in the table was removed with all that is known of it.
+            let good = known.as_ref().is_some_and(|known| known.is_good(moment));
+            if !good {
+                return Refusal::new(Code::Unauthorized, "the token is revoked or has run out");
+            }
+            let end = async {
+                match token.expires {
+                    Some(expires) => tokio::time::sleep(until(moment, expires)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return std::future::pending().await },
+                () = end => {}
+            }
+        }
+    }
+}
+
+/// How long until a time; at most an hour, since clocks are set.
+fn until(now: Timestamp, then: Timestamp) -> Duration {
+    Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(3_600))
+}

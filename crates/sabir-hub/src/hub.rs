@@ -1,0 +1,220 @@
+//! What all requests share.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use sabir_protocol::{Code, FromHub, Refusal, SessionId};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use crate::artifact::Folder;
+use crate::audit::Audit;
+use crate::auth::{Deed, Gate, Visitor};
+use crate::door::Door;
+use crate::live::Live;
+use crate::log::{Log, Trouble};
+use crate::metrics::Counts;
+use crate::pace::Pace;
+
+/// How much of everything.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at the same time.
+    pub connections: usize,
+    /// Watchers at the same time.
+    pub watchers: usize,
+    /// Requests in a second, of one token or address.
+    pub requests_per_second: u32,
+    /// Bytes of a batch, before and after expansion.
+    pub batch_bytes: usize,
+    /// Bytes of all batches that are being dealt with.
+    pub batches_bytes: usize,
+    /// Bytes of an artifact.
+    pub artifact_bytes: u64,
+    /// How long a side of a connection may say nothing.
+    pub heartbeat: Duration,
+    /// How long the head of a request, its body, or a hello may take.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            watchers: 5_000,
+            requests_per_second: 200,
+            batch_bytes: 2 << 20,
+            batches_bytes: 64 << 20,
+            artifact_bytes: 1 << 30,
+            heartbeat: Duration::from_secs(15),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How a hub is to be.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where artifacts and audit lines are kept.
+    pub folder: PathBuf,
+    /// Nobody needs a token.
+    pub open: bool,
+    /// Names by which the hub is called, beside `localhost` and addresses in numbers.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may use the hub, beside its own.
+    pub origins: Vec<String>,
+    /// How much of everything.
+    pub limits: Limits,
+    /// Who hears of trouble.
+    pub notes: mpsc::Sender<String>,
+}
+
+/// What all requests share.
+pub(crate) struct Hub {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) gate: Gate,
+    pub(crate) live: Arc<Live>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) audit: Audit,
+    pub(crate) artifacts: Folder,
+    pub(crate) door: Door,
+    pub(crate) pace: Pace,
+    pub(crate) limits: Limits,
+    /// Room for batches, in KiB.
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) watchers: Arc<Semaphore>,
+    /// Becomes true when the hub is about to stop.
+    pub(crate) stop: watch::Receiver<bool>,
+    notes: mpsc::Sender<String>,
+}
+
+pub(crate) type Shared = Arc<Hub>;
+
+impl Hub {
+    pub(crate) fn new(log: Arc<dyn Log>, settings: Settings, stop: watch::Receiver<bool>) -> std::io::Result<Self> {
+        let Settings { folder, open, hosts, origins, limits, notes } = settings;
+        let counts = Arc::new(Counts::default());
+        Ok(Self {
+            gate: Gate::new(Arc::clone(&log), open),
+            live: Arc::new(Live::new(Arc::clone(&log), Arc::clone(&counts))),
+            log,
+            counts,
+            audit: Audit::open(&folder)?,
+            artifacts: Folder::new(&folder),
+            door: Door::new(hosts, origins),
+            pace: Pace::new(limits.requests_per_second),
+            room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes).div_ceil(1 << 10))),
+            watchers: Arc::new(Semaphore::new(limits.watchers)),
+            limits,
+            stop,
+            notes,
+        })
+    }
+
+    /// Tells those outside, and the operator what it was.
+    pub(crate) fn trouble(&self, trouble: Trouble) -> Refusal {
+        self.counts.trouble.add(1);
+        // With nobody who listens, or too much to say, the count is what remains.
+        let _ = self.notes.try_send(trouble.to_string());
+        trouble.into()
+    }
+
+    /// Waits until the hub is about to stop.
+    pub(crate) async fn stopping(&self) -> Refusal {
+        let mut stop = self.stop.clone();
+        // A hub that is gone has stopped.
+        let _ = stop.wait_for(|stop| *stop).await;
+        Refusal::new(Code::Unavailable, "the hub is about to stop")
+    }
+}
+
+/// A refusal as an answer.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl From<Code> for Refused {
+    fn from(code: Code) -> Self {
+        Self(Refusal::new(code, "there is nothing of that name"))
+    }
+}
+
+/// A refusal of what can't be read.
+pub(crate) fn malformed(what: impl std::fmt::Display) -> Refused {
+    Refused(Refusal::new(Code::Malformed, what.to_string()))
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let wait = self.0.retry_after_seconds;
+        let mut response = (status, Json(FromHub::Error(self.0))).into_response();
+        if let Some(seconds) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Where a request comes from, and its place among the connections, which is kept as long as anything of it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    pub(crate) place: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// Who asks: somebody whom the hub knows, and who does not ask too often.
+#[derive(Debug, Clone)]
+pub(crate) struct Asker {
+    pub(crate) visitor: Visitor,
+    _place: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Asker {
+    pub(crate) fn may(&self, deed: Deed<'_>) -> Result<(), Refused> {
+        self.visitor.may(deed).map_err(Refused)
+    }
+}
+
+impl FromRequestParts<Shared> for Asker {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, hub: &Shared) -> Result<Self, Refused> {
+        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), place: None };
+        let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
+        let found = hub.gate.visitor(&parts.headers, peer.address).await;
+        // Who has no good token is counted by its address, so that guessing is slow as well.
+        let key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
+        hub.pace.step(&key)?;
+        let visitor = found.inspect_err(|_| hub.counts.turned_away.add(1))?;
+        Ok(Self { visitor, _place: peer.place })
+    }
+}
+
+/// The session that an address names.
+#[derive(Debug, Clone)]
+pub(crate) struct Named(pub(crate) SessionId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let parameters = RawPathParams::from_request_parts(parts, state).await.map_err(|error| malformed(error.body_text()))?;
+        let name = parameters.iter().find(|(name, _)| *name == "session").map(|(_, value)| value.to_owned());
+        name.unwrap_or_default().parse().map(Self).map_err(malformed)
+    }
+}

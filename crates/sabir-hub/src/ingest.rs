@@ -1,0 +1,176 @@
+//! What shells send: `docs/shell-protocol.md`, the part of the hub.
+//!
+//! ```text
+//!   frame ──► room ──► decode ──► look at numbers ──► Log::append ─ ─ ─► ack
+//!             (a share of the memory                  (several on the    (after the commit)
+//!              for all batches)                        way, in order)
+//! ```
+
+mod connection;
+pub(crate) mod http;
+
+use std::borrow::Cow;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::HeaderValue;
+use axum::response::Response;
+use sabir_core::time::Timestamp;
+use sabir_protocol::batch::{self, HEAD, NotABatch};
+use sabir_protocol::{Code, Hello, MAX_MESSAGE, Refusal, SUBPROTOCOL, SessionId, VERSION};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::auth::Deed;
+use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
+use crate::log::{Append, Appended, Trouble};
+
+/// The WebSocket of a shell.
+#[utoipa::path(
+    get,
+    path = "/v1/shells/{session}",
+    operation_id = "shellSocket",
+    tag = "shells",
+    params(("session" = String, Path, description = "The session")),
+    responses(
+        (status = 101, description = "The WebSocket, which docs/shell-protocol.md describes"),
+        (status = 400, description = "Not an upgrade"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 426, description = "No version that both speak"),
+        (status = 429, description = "Too many requests"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn socket(
+    State(hub): State<Shared>,
+    asker: Asker,
+    Named(session): Named,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Refused> {
+    asker.may(Deed::Write(&session))?;
+    let mut upgrade = upgrade.map_err(|_| malformed("this is the address of a WebSocket"))?;
+    if !upgrade.requested_protocols().any(|offered| offered == SUBPROTOCOL) {
+        return Err(version().into());
+    }
+    upgrade.set_selected_protocol(HeaderValue::from_static(SUBPROTOCOL));
+    // A frame may be larger than a batch, so that what is too large is told in the words of the protocol. Who sends even
+    // more is cut off.
+    let largest = 2 * hub.limits.batch_bytes + HEAD;
+    let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).read_buffer_size(16 << 10).write_buffer_size(0);
+    Ok(upgrade.on_upgrade(move |socket| connection::serve(hub, socket, session, asker)))
+}
+
+fn version() -> Refusal {
+    let refusal = Refusal::new(Code::Version, "the hub speaks another version of the protocol");
+    Refusal { versions: vec![VERSION], ..refusal }
+}
+
+/// What of a hello can't be.
+fn check_hello(hello: &Hello, session: &SessionId) -> Result<(), Refusal> {
+    let wrong = |what: &str| Err(Refusal::new(Code::Malformed, what));
+    if hello.session != *session {
+        return wrong("the hello is of another session than the address");
+    }
+    check_writer(&hello.writer)?;
+    if hello.takes.len() > 32 || hello.takes.iter().any(|kind| kind.len() > 64) {
+        return wrong("takes has too many kinds");
+    }
+    if [&hello.agent, &hello.shell].into_iter().flatten().any(|name| name.len() > 256) {
+        return wrong("a name is too long");
+    }
+    Ok(())
+}
+
+fn check_writer(writer: &str) -> Result<(), Refusal> {
+    let plain = (1..=64).contains(&writer.len()) && writer.bytes().all(|byte| byte.is_ascii_graphic());
+    plain.then_some(()).ok_or_else(|| Refusal::new(Code::Malformed, "the id of a writer has 1 to 64 visible characters"))
+}
+
+/// The fields of a message that the hub reads.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageHead<'a> {
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    seq: u64,
+    #[serde(borrow)]
+    ts: Cow<'a, str>,
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+/// A batch that may be applied, with its share of the room.
+struct Ready {
+    append: Append,
+    room: OwnedSemaphorePermit,
+}
+
+/// Takes a batch apart and looks at every message of it.
+async fn ready(hub: &Hub, frame: &[u8], session: &SessionId, writer: &str, epoch: u32) -> Result<Ready, Refusal> {
+    let limit = hub.limits.batch_bytes;
+    // The messages as they are, however small the frame is: that is what has to fit.
+    let promised = frame.get(20..24).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let room = u32::try_from((promised as usize).min(limit).div_ceil(1 << 10).max(1)).unwrap_or(u32::MAX);
+    let closed = |_| Refusal::new(Code::Unavailable, "the hub is about to stop");
+    let room = std::sync::Arc::clone(&hub.room).acquire_many_owned(room).await.map_err(closed)?;
+    let batch = batch::decode(frame, limit).map_err(|wrong| match wrong {
+        NotABatch::Malformed(_) => Refusal::new(Code::Malformed, wrong.to_string()),
+        NotABatch::TooLarge => Refusal::new(Code::TooLarge, format!("a batch has at most {limit} bytes")),
+    })?;
+    let mut messages = Vec::with_capacity(batch.count as usize);
+    for (seq, line) in (batch.first..).zip(batch.messages()) {
+        check(line, session, seq).map_err(|what| Refusal::new(Code::Malformed, format!("message {seq}: {what}")))?;
+        messages.push(Bytes::copy_from_slice(line));
+    }
+    let append = Append { session: session.clone(), writer: writer.to_owned(), epoch, first: batch.first, messages };
+    Ok(Ready { append, room })
+}
+
+fn check(line: &[u8], session: &SessionId, seq: u64) -> Result<(), &'static str> {
+    if line.len() > MAX_MESSAGE {
+        return Err("it is too long");
+    }
+    // What the hub does not read must be text as well.
+    let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
+    let head: MessageHead<'_> = serde_json::from_str(line).map_err(|_| "it is not a message")?;
+    if head.session_id != session.as_str() {
+        return Err("it is of another session");
+    }
+    if head.seq != seq {
+        return Err("it has another number");
+    }
+    if Timestamp::parse(&head.ts).is_none() {
+        return Err("its time is not RFC 3339");
+    }
+    if head.r#type.is_empty() || !head.payload.get().starts_with('{') {
+        return Err("it has no type or no payload");
+    }
+    Ok(())
+}
+
+/// What is to be done once it is known what became of a batch.
+fn settle(hub: &Hub, append: &Append, appended: Result<Appended, Trouble>) -> Result<Appended, Refusal> {
+    let appended = appended.map_err(|trouble| hub.trouble(trouble))?;
+    match &appended {
+        Appended::Kept { new, .. } => {
+            let known = append.messages.len() - new;
+            hub.counts.repeated.add(known as u64);
+            let lines = append.messages.get(known..).filter(|lines| !lines.is_empty());
+            if let Some(lines) = lines {
+                hub.counts.batches.add(1);
+                hub.counts.messages.add(lines.len() as u64);
+                hub.counts.message_bytes.add(lines.iter().map(|line| line.len() as u64).sum());
+                hub.live.published(&append.session, append.first + known as u64, lines);
+            }
+        }
+        Appended::Gap { .. } => hub.counts.gaps.add(1),
+        Appended::Refused(_) => hub.counts.refused.add(1),
+    }
+    Ok(appended)
+}

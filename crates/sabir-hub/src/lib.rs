@@ -1,0 +1,31 @@
+//! The hub: keeps the logs of many shells, shows them live, and passes orders on.
+//!
+//! ```text
+//!   shells ──► ingest ──► log ──► live ──► watch ──► people, pages
+//!     ▲                    ▲                            │
+//!     └───── orders ───────┴────────── control ◄────────┘
+//! ```
+//!
+//! `docs/hub.md` says what can be asked of it, and `docs/shell-protocol.md` how shells speak to it.
+
+mod api;
+mod artifact;
+mod audit;
+pub mod auth;
+mod clock;
+mod control;
+mod door;
+mod hub;
+mod ingest;
+mod live;
+pub mod log;
+mod metrics;
+mod openapi;
+mod pace;
+mod serve;
+pub mod tls;
+mod watch;
+
+pub use clock::now;
+pub use hub::{Limits, Settings};
+pub use serve::serve;

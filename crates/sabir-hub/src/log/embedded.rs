@@ -1,0 +1,263 @@
+//! The log in a folder: one machine, no other service.
+//!
+//! ```text
+//!  begin, append, orders …                              sessions, read …
+//!    │ job, answer                                        │
+//!    ▼                                                    ▼
+//!  queue ──► one thread: BEGIN, many jobs, COMMIT ──►  hub.sqlite ◄── readers, each with a connection
+//!                     (a savepoint for each job)          │
+//!                                                         ▼
+//!                                one thread, behind ──► words.sqlite
+//! ```
+//!
+//! Whoever waits while a commit goes on shares the next one, so a thousand shells cost hardly more syncs than one. An answer
+//! is given after the commit, and a commit is synced (`synchronous=FULL`). A job that fails takes back what it did and harms
+//! no other; a commit that fails takes back all of its jobs, and they are told that there is no room.
+//!
+//! `words.sqlite` is an index and nothing else: what is not in it yet is looked at directly, and it may be removed.
+
+mod index;
+mod list;
+mod read;
+mod schema;
+mod write;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sabir_core::fold::Overview;
+use sabir_core::time::Timestamp;
+use sabir_protocol::{Hello, Order, SessionId, Taken};
+use tokio::sync::{broadcast, watch};
+
+use super::heads::Heads;
+use super::{Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words};
+use crate::auth::token::Token;
+use crate::clock::now;
+use index::Index;
+use read::Readers;
+use write::Writer;
+
+const DATABASE: &str = "hub.sqlite";
+const WORDS: &str = "words.sqlite";
+const LOCK: &str = "lock";
+
+/// A log in a folder.
+#[derive(Debug)]
+pub struct Embedded {
+    writer: Writer,
+    readers: Arc<Readers>,
+    heads: Arc<Heads>,
+    /// Let go after the writer, which calls it.
+    _index: Option<Index>,
+    /// Held as long as the log is open.
+    _lock: Option<File>,
+}
+
+impl Embedded {
+    /// Opens the log in a folder, which is made if it is not there. One process at a time has it open.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        make(folder)?;
+        let lock = private().create(true).truncate(false).open(folder.join(LOCK))?;
+        if lock.try_lock().is_err() {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another hub uses this folder"));
+        }
+        let index = Index::start(folder.join(DATABASE), folder.join(WORDS));
+        Self::with(folder, Some(lock), index)
+    }
+
+    /// Opens it beside a hub that may be running: for tokens.
+    pub fn open_beside(folder: &Path) -> io::Result<Self> {
+        make(folder)?;
+        Self::with(folder, None, None)
+    }
+
+    fn with(folder: &Path, lock: Option<File>, index: Option<Index>) -> io::Result<Self> {
+        let database = folder.join(DATABASE);
+        // The file is made here, so that it is its owner's alone from the start.
+        private().create(true).truncate(false).open(&database)?;
+        let wake = index.as_ref().and_then(Index::wake);
+        let writer = Writer::start(&database, wake)?;
+        let readers = Arc::new(Readers::new(database, folder.join(WORDS)));
+        Ok(Self { writer, readers, heads: Arc::default(), _index: index, _lock: lock })
+    }
+
+    /// Keeps no more than about so many bytes, or as many as the disk has: beyond that nothing is taken.
+    pub fn limit(&self, bytes: Option<u64>) -> Answer<()> {
+        self.writer.submit(move |connection| schema::limit(connection, bytes), |()| {})
+    }
+
+    /// Does something that changes what is kept, and then tells those who follow the session.
+    fn change<T: Send + 'static>(
+        &self,
+        session: SessionId,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<(T, Option<Head>)> + Send + 'static,
+    ) -> Answer<T> {
+        let heads = Arc::clone(&self.heads);
+        let tell = move |(_, head): &(T, Option<Head>)| {
+            if let Some(head) = head {
+                heads.changed(&session, *head);
+            }
+        };
+        let answer = self.writer.submit(work, tell);
+        Box::pin(async move { answer.await.map(|(value, _)| value) })
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Removes a database with what belongs to it.
+fn remove(database: &Path) {
+    for ending in ["", "-wal", "-shm"] {
+        let mut name = database.as_os_str().to_owned();
+        name.push(ending);
+        let _ = fs::remove_file(PathBuf::from(name));
+    }
+}
+
+/// What an error of the database means to who asked.
+fn trouble(error: &rusqlite::Error) -> Trouble {
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, OutOfMemory, PermissionDenied, ReadOnly,
+        SystemIoFailure,
+    };
+    match error.sqlite_error_code() {
+        Some(
+            DiskFull
+            | SystemIoFailure
+            | DatabaseBusy
+            | DatabaseLocked
+            | CannotOpen
+            | ReadOnly
+            | PermissionDenied
+            | OutOfMemory
+            | FileLockingProtocolFailed,
+        ) => Trouble::Unavailable(error.to_string()),
+        _ => Trouble::Internal(error.to_string()),
+    }
+}
+
+impl Log for Embedded {
+    fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
+        let connection = if connection { self.heads.connection() } else { 0 };
+        self.change(hello.session.clone(), move |database| {
+            let begun = write::begin(database, &hello, connection, now())?;
+            let head = match &begun {
+                Begun::Welcome { epoch, last, .. } => Some(Head { last: *last, epoch: *epoch, connection, orders: 0 }),
+                Begun::Refused(_) => None,
+            };
+            Ok((begun, head))
+        })
+    }
+
+    fn append(&self, batch: Append) -> Answer<Appended> {
+        self.change(batch.session.clone(), move |database| {
+            let appended = write::append(database, &batch, now())?;
+            let head = match &appended {
+                Appended::Kept { last, .. } => Some(Head { last: *last, epoch: batch.epoch, ..Head::default() }),
+                Appended::Gap { .. } | Appended::Refused(_) => None,
+            };
+            Ok((appended, head))
+        })
+    }
+
+    fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
+        let session = session.clone();
+        self.readers.ask(move |database| read::messages(database, &session, after, limit))
+    }
+
+    fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
+        let session = session.clone();
+        let heads = Arc::clone(&self.heads);
+        // First the place, then the figures: what is committed in between is told in this place.
+        let receiver = heads.follow(&session);
+        let asked = session.clone();
+        let head = self.readers.ask(move |database| read::head(database, &asked));
+        Box::pin(async move {
+            Ok(head.await?.map(|head| {
+                heads.at_least(&session, head);
+                receiver
+            }))
+        })
+    }
+
+    fn changes(&self) -> broadcast::Receiver<SessionId> {
+        self.heads.changes()
+    }
+
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
+        let id = session.clone();
+        self.change(session.clone(), move |database| {
+            let order = write::add_order(database, &id, order, at)?;
+            let head = order.as_ref().map(|order| Head { orders: order.order, ..Head::default() });
+            Ok((order, head))
+        })
+    }
+
+    fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
+        let session = session.clone();
+        self.readers.ask(move |database| read::orders(database, &session, after))
+    }
+
+    fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
+        let session = session.clone();
+        self.writer.submit(move |database| write::taken(database, &session, taken, at), |_| {})
+    }
+
+    fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
+        let session = session.clone();
+        self.writer.submit(move |database| write::describe(database, &session, folded, &overview), |()| {})
+    }
+
+    fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
+        let session = session.clone();
+        self.readers.ask(move |database| list::session(database, &session))
+    }
+
+    fn sessions(&self, filter: Filter) -> Answer<Page> {
+        self.readers.ask(move |database| list::sessions(database, &filter))
+    }
+
+    fn behind(&self) -> Answer<Vec<SessionId>> {
+        self.readers.ask(list::behind)
+    }
+
+    fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
+        let session = session.clone();
+        self.writer.submit(move |database| write::put_artifact(database, &session, &artifact), |_| {})
+    }
+
+    fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
+        let session = session.clone();
+        self.readers.ask(move |database| read::artifacts(database, &session))
+    }
+
+    fn add_token(&self, token: Token) -> Answer<()> {
+        self.writer.submit(move |database| write::add_token(database, &token), |()| {})
+    }
+
+    fn tokens(&self) -> Answer<Vec<Token>> {
+        self.readers.ask(read::tokens)
+    }
+
+    fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
+        let id = id.to_owned();
+        self.writer.submit(move |database| write::revoke_token(database, &id, at), |_| {})
+    }
+}

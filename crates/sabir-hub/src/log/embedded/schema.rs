@@ -1,0 +1,108 @@
+//! The tables.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+/// Another number is another set of tables.
+const VERSION: u32 = 1;
+
+/// How long somebody waits for another process that writes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A rowid table with an index beside it: with the messages in the tree of the index, every split of a page would move them.
+const TABLES: &str = "
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    writer TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    orders INTEGER NOT NULL DEFAULT 0,
+    shell TEXT,
+    takes TEXT NOT NULL DEFAULT '[]',
+    created INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    folded INTEGER NOT NULL DEFAULT 0,
+    agent TEXT,
+    phase TEXT NOT NULL DEFAULT 'starting',
+    workspace TEXT,
+    overview TEXT NOT NULL DEFAULT '{}'
+) STRICT;
+CREATE INDEX session_agent ON session (agent);
+CREATE INDEX session_behind ON session (id) WHERE folded < last;
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    line BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX message_seq ON message (session, seq);
+CREATE TABLE placed (
+    session INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    placed TEXT NOT NULL,
+    open INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT;
+CREATE TABLE artifact (
+    session INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    artifact TEXT NOT NULL,
+    PRIMARY KEY (session, digest)
+) STRICT;
+CREATE TABLE token (
+    id TEXT PRIMARY KEY,
+    token TEXT NOT NULL
+) STRICT;
+";
+
+/// The connection that writes. Makes the tables where there are none.
+pub(super) fn open(path: &Path) -> io::Result<Connection> {
+    let (connection, version) = prepare(path).map_err(io::Error::other)?;
+    if version > VERSION {
+        let what = format!("a newer version wrote it (tables {version}; this one knows {VERSION})");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
+    Ok(connection)
+}
+
+/// Opens the database, and says which version of the tables it had.
+fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == 0 {
+        connection.execute_batch(TABLES)?;
+        connection.pragma_update(None, "user_version", VERSION)?;
+    }
+    connection.execute_batch("COMMIT")?;
+    Ok((connection, version))
+}
+
+/// A connection that reads.
+pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -2_000)?;
+    Ok(connection)
+}
+
+/// Makes the database take no more than so many bytes.
+pub(super) fn limit(connection: &Connection, bytes: Option<u64>) -> rusqlite::Result<()> {
+    let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    // The largest number of pages that there may be.
+    let pages = bytes.map_or(4_294_967_294, |bytes| (bytes / page).max(1));
+    connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+}

@@ -1,0 +1,302 @@
+//! The thread that writes, and what it does.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use sabir_core::fold::Overview;
+use sabir_core::time::Timestamp;
+use sabir_protocol::{Hello, Order, Refusal, SessionId, Taken};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::rules::{self, Place};
+use super::super::{Answer, Append, Appended, Artifact, Begun, Outcome, Placed, Trouble};
+use super::{schema, trouble};
+use crate::auth::token::Token;
+
+/// At most so many jobs share a commit, so that the first does not wait for ever.
+const TOGETHER: usize = 512;
+
+/// Something to do, and somebody who waits for it.
+trait Job: Send {
+    /// Does it; whether it is to stay.
+    fn run(&mut self, connection: &Connection) -> bool;
+    /// Says what became of it.
+    fn finish(self: Box<Self>, committed: Result<(), Trouble>);
+}
+
+struct Work<T, W, F> {
+    work: Option<W>,
+    result: Option<rusqlite::Result<T>>,
+    tell: F,
+    answer: oneshot::Sender<Result<T, Trouble>>,
+}
+
+impl<T: Send, W, F> Job for Work<T, W, F>
+where
+    W: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+    F: FnOnce(&T) + Send,
+{
+    fn run(&mut self, connection: &Connection) -> bool {
+        self.result = self.work.take().map(|work| work(connection));
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), Trouble>) {
+        let result = match (self.result, committed) {
+            (Some(Err(error)), _) => Err(trouble(&error)),
+            (_, Err(trouble)) => Err(trouble),
+            (Some(Ok(value)), Ok(())) => {
+                (self.tell)(&value);
+                Ok(value)
+            }
+            (None, Ok(())) => Err(closed()),
+        };
+        // Who does not wait any more, sees it when it asks again.
+        let _ = self.answer.send(result);
+    }
+}
+
+fn closed() -> Trouble {
+    Trouble::Unavailable("the log is closed".to_owned())
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<mpsc::UnboundedSender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(path: &Path, wake: Option<SyncSender<()>>) -> io::Result<Self> {
+        let connection = schema::open(path)?;
+        let (jobs, mut queue) = mpsc::unbounded_channel::<Box<dyn Job>>();
+        let write = move || {
+            while let Some(first) = queue.blocking_recv() {
+                let mut group = VecDeque::from([first]);
+                while let Some(job) = (group.len() < TOGETHER).then(|| queue.try_recv().ok()).flatten() {
+                    group.push_back(job);
+                }
+                commit(&connection, group);
+                if let Some(wake) = &wake {
+                    // One call is enough for any number of commits.
+                    let _ = wake.try_send(());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("hub-writer".to_owned()).spawn(write)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Puts work into the queue, at once. When it is committed, `tell` hears what came of it, and then who waits.
+    pub(super) fn submit<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        tell: impl FnOnce(&T) + Send + 'static,
+    ) -> Answer<T> {
+        let (answer, waiting) = oneshot::channel();
+        let job = Work { work: Some(work), result: None, tell, answer };
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Box::new(job)).is_ok());
+        Box::pin(async move { if sent { waiting.await.map_err(|_| closed())? } else { Err(closed()) } })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // What is in the queue is still done.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does all jobs, together if nothing breaks.
+fn commit(connection: &Connection, mut group: VecDeque<Box<dyn Job>>) {
+    while !group.is_empty() {
+        let mut done = Vec::with_capacity(group.len());
+        let committed = transaction(connection, &mut group, &mut done);
+        if done.is_empty() {
+            // Not even a beginning: nobody would do better now.
+            done.extend(group.drain(..));
+        }
+        done.into_iter().for_each(|job| job.finish(committed.clone()));
+    }
+}
+
+/// Does jobs and commits them, or takes back all that were done.
+fn transaction(connection: &Connection, group: &mut VecDeque<Box<dyn Job>>, done: &mut Vec<Box<dyn Job>>) -> Result<(), Trouble> {
+    let run = |text| connection.execute_batch(text).map_err(|error| trouble(&error));
+    run("BEGIN IMMEDIATE")?;
+    let mut all = || {
+        while let Some(mut job) = group.pop_front() {
+            run("SAVEPOINT job")?;
+            let keep = job.run(connection);
+            done.push(job);
+            if connection.is_autocommit() {
+                // When the disk is full, the database may take back the whole transaction by itself.
+                return Err(Trouble::Unavailable("there is no room".to_owned()));
+            }
+            run(if keep { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" })?;
+        }
+        run("COMMIT")
+    };
+    all().inspect_err(|_| {
+        if !connection.is_autocommit() {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+    })
+}
+
+/// A number as the database keeps it.
+pub(super) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// The row of a session.
+pub(super) fn id(database: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    let mut find = database.prepare_cached("SELECT id FROM session WHERE name = ?1")?;
+    find.query_row([session.as_str()], |row| row.get(0)).optional()
+}
+
+fn place(database: &Connection, session: &SessionId) -> rusqlite::Result<Option<(i64, Place)>> {
+    let mut find = database.prepare_cached("SELECT id, writer, epoch, start, last FROM session WHERE name = ?1")?;
+    find.query_row([session.as_str()], |row| {
+        Ok((row.get(0)?, Place { writer: row.get(1)?, epoch: row.get(2)?, start: row.get(3)?, last: row.get(4)? }))
+    })
+    .optional()
+}
+
+/// Writes the place, and gives the row.
+fn keep(database: &Connection, session: &SessionId, place: &Place, now: Timestamp) -> rusqlite::Result<i64> {
+    let mut keep = database.prepare_cached(
+        "INSERT INTO session (name, writer, epoch, start, last, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+         ON CONFLICT (name) DO UPDATE SET writer = ?2, epoch = ?3, start = ?4, last = ?5, updated = ?6
+         RETURNING id",
+    )?;
+    let values = params![session.as_str(), place.writer, place.epoch, number(place.start), number(place.last), now.as_millis()];
+    keep.query_row(values, |row| row.get(0))
+}
+
+pub(super) fn begin(database: &Connection, hello: &Hello, connection: u64, now: Timestamp) -> rusqlite::Result<Begun> {
+    let known = place(database, &hello.session)?;
+    let place = match rules::begin(known.as_ref().map(|(_, place)| place), hello) {
+        Ok(place) => place,
+        Err(refusal) => return Ok(Begun::Refused(refusal)),
+    };
+    let id = keep(database, &hello.session, &place, now)?;
+    let mut about = database.prepare_cached(
+        "UPDATE session SET shell = ?2, takes = ?3, agent = coalesce(agent, ?4),
+             overview = iif(agent IS NULL AND ?4 IS NOT NULL, json_set(overview, '$.agent', ?4), overview)
+         WHERE id = ?1",
+    )?;
+    about.execute(params![id, hello.shell, json(&hello.takes)?, hello.agent])?;
+    let orders = super::read::open_orders(database, id)?;
+    Ok(Begun::Welcome { epoch: place.epoch, last: place.last, connection, orders })
+}
+
+pub(super) fn append(database: &Connection, batch: &Append, now: Timestamp) -> rusqlite::Result<Appended> {
+    let known = place(database, &batch.session)?;
+    let place = match rules::admit(known.as_ref().map(|(_, place)| place), &batch.writer, batch.epoch) {
+        Ok(place) => place,
+        Err(refusal) => return Ok(Appended::Refused(refusal)),
+    };
+    if batch.first > place.last + 1 {
+        return Ok(Appended::Gap { expected: place.last + 1 });
+    }
+    let overlap = usize::try_from(place.last + 1 - batch.first).unwrap_or(usize::MAX).min(batch.messages.len());
+    let (again, new) = batch.messages.split_at(overlap);
+    if let Some(refusal) = compare(database, known.map(|(id, _)| id), batch.first, again)? {
+        return Ok(Appended::Refused(refusal));
+    }
+    let last = place.last + new.len() as u64;
+    let id = keep(database, &batch.session, &Place { last, ..place.clone() }, now)?;
+    let mut insert = database.prepare_cached("INSERT INTO message (session, seq, line) VALUES (?1, ?2, ?3)")?;
+    for (seq, line) in (place.last + 1..).zip(new) {
+        insert.execute(params![id, number(seq), line.as_ref()])?;
+    }
+    Ok(Appended::Kept { last, new: new.len() })
+}
+
+/// What is wrong with messages that come again.
+fn compare(database: &Connection, id: Option<i64>, first: u64, again: &[axum::body::Bytes]) -> rusqlite::Result<Option<Refusal>> {
+    if again.is_empty() {
+        return Ok(None);
+    }
+    let end = first + again.len() as u64;
+    let mut kept =
+        database.prepare_cached("SELECT line FROM message WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq")?;
+    let mut rows = kept.query(params![id, number(first), number(end)])?;
+    for (seq, line) in (first..).zip(again) {
+        let same = rows.next()?.map(|row| row.get_ref(0)?.as_blob().map(|kept| kept == line.as_ref()).map_err(Into::into));
+        if !same.transpose().map_err(|error: rusqlite::Error| error)?.unwrap_or(false) {
+            return Ok(Some(rules::differs(seq)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn add_order(
+    database: &Connection,
+    session: &SessionId,
+    order: Order,
+    at: Timestamp,
+) -> rusqlite::Result<Option<Order>> {
+    let mut next = database.prepare_cached("UPDATE session SET orders = orders + 1 WHERE name = ?1 RETURNING id, orders")?;
+    let next = next.query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?))).optional()?;
+    let Some((id, count)) = next else { return Ok(None) };
+    let order = Order { order: count, ..order };
+    let placed = json(&Placed { order: order.clone(), at, taken: None })?;
+    let mut insert = database.prepare_cached("INSERT INTO placed (session, number, placed, open) VALUES (?1, ?2, ?3, 1)")?;
+    insert.execute(params![id, number(count), placed])?;
+    Ok(Some(order))
+}
+
+pub(super) fn taken(database: &Connection, session: &SessionId, taken: Taken, at: Timestamp) -> rusqlite::Result<bool> {
+    let Some(id) = id(database, session)? else { return Ok(false) };
+    let mut find = database.prepare_cached("SELECT placed FROM placed WHERE session = ?1 AND number = ?2")?;
+    let found = find.query_row(params![id, number(taken.order)], |row| super::read::json::<Placed>(row, 0)).optional()?;
+    let Some(mut placed) = found else { return Ok(false) };
+    if placed.taken.is_none() {
+        placed.taken = Some(Outcome { accepted: taken.accepted, reason: taken.reason, at });
+        let mut update = database.prepare_cached("UPDATE placed SET placed = ?3, open = 0 WHERE session = ?1 AND number = ?2")?;
+        update.execute(params![id, number(taken.order), json(&placed)?])?;
+    }
+    Ok(true)
+}
+
+pub(super) fn describe(database: &Connection, session: &SessionId, folded: u64, overview: &Overview) -> rusqlite::Result<()> {
+    let mut update = database.prepare_cached(
+        "UPDATE session SET folded = ?2, overview = ?3, agent = ?4, phase = ?5, workspace = ?6 WHERE name = ?1 AND folded <= ?2",
+    )?;
+    let values =
+        params![session.as_str(), number(folded), json(overview)?, overview.agent, overview.phase.as_str(), overview.workspace];
+    update.execute(values).map(drop)
+}
+
+pub(super) fn put_artifact(database: &Connection, session: &SessionId, artifact: &Artifact) -> rusqlite::Result<bool> {
+    let Some(id) = id(database, session)? else { return Ok(false) };
+    let mut put = database.prepare_cached("INSERT OR REPLACE INTO artifact (session, digest, artifact) VALUES (?1, ?2, ?3)")?;
+    put.execute(params![id, artifact.digest, json(artifact)?])?;
+    Ok(true)
+}
+
+pub(super) fn add_token(database: &Connection, token: &Token) -> rusqlite::Result<()> {
+    let mut put = database.prepare_cached("INSERT INTO token (id, token) VALUES (?1, ?2)")?;
+    put.execute(params![token.id, json(token)?]).map(drop)
+}
+
+pub(super) fn revoke_token(database: &Connection, id: &str, at: Timestamp) -> rusqlite::Result<bool> {
+    let mut find = database.prepare_cached("SELECT token FROM token WHERE id = ?1")?;
+    let Some(mut token) = find.query_row([id], |row| super::read::json::<Token>(row, 0)).optional()? else { return Ok(false) };
+    token.revoked.get_or_insert(at);
+    database.prepare_cached("UPDATE token SET token = ?2 WHERE id = ?1")?.execute(params![id, json(&token)?])?;
+    Ok(true)
+}

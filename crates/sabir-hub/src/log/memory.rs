@@ -1,0 +1,274 @@
+//! The log in memory: for tests, and to show what the other one must do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use sabir_core::fold::Overview;
+use sabir_core::time::Timestamp;
+use sabir_protocol::{Hello, Order, SessionId, Taken};
+use tokio::sync::{broadcast, watch};
+
+use super::heads::Heads;
+use super::rules::{self, Place};
+use super::{
+    Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Outcome, Page, Placed, Session, Stored, Trouble, words,
+};
+use crate::auth::token::Token;
+use crate::clock::now;
+
+/// A log that is gone when the process is.
+#[derive(Debug, Default)]
+pub struct Memory {
+    kept: Arc<Mutex<Kept>>,
+    heads: Arc<Heads>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    sessions: BTreeMap<SessionId, One>,
+    tokens: BTreeMap<String, Token>,
+    /// How many sessions began.
+    began: u64,
+}
+
+#[derive(Debug)]
+struct One {
+    number: u64,
+    place: Place,
+    messages: Vec<Bytes>,
+    orders: Vec<Placed>,
+    artifacts: BTreeMap<String, Artifact>,
+    folded: u64,
+    overview: Overview,
+    shell: Option<String>,
+    takes: Vec<String>,
+    created: Timestamp,
+    updated: Timestamp,
+}
+
+impl One {
+    fn head(&self, connection: u64) -> Head {
+        Head { last: self.place.last, epoch: self.place.epoch, connection, orders: self.orders.len() as u64 }
+    }
+
+    fn session(&self, id: &SessionId) -> Session {
+        Session {
+            session: id.clone(),
+            last: self.place.last,
+            folded: self.folded,
+            overview: self.overview.clone(),
+            shell: self.shell.clone(),
+            takes: self.takes.clone(),
+            created: self.created,
+            updated: self.updated,
+        }
+    }
+}
+
+impl Kept {
+    fn place(&mut self, session: &SessionId, place: Place) -> &mut One {
+        let now = now();
+        let began = &mut self.began;
+        let one = self.sessions.entry(session.clone()).or_insert_with(|| {
+            *began += 1;
+            One {
+                number: *began,
+                place: place.clone(),
+                messages: Vec::new(),
+                orders: Vec::new(),
+                artifacts: BTreeMap::new(),
+                folded: 0,
+                overview: Overview::default(),
+                shell: None,
+                takes: Vec::new(),
+                created: now,
+                updated: now,
+            }
+        });
+        one.place = place;
+        one.updated = now;
+        one
+    }
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ready<T: Send + 'static>(value: T) -> Answer<T> {
+    Box::pin(std::future::ready(Ok::<T, Trouble>(value)))
+}
+
+impl Log for Memory {
+    fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
+        let mut kept = self.lock();
+        let known = kept.sessions.get(&hello.session).map(|one| &one.place);
+        let place = match rules::begin(known, &hello) {
+            Ok(place) => place,
+            Err(refusal) => return ready(Begun::Refused(refusal)),
+        };
+        let one = kept.place(&hello.session, place);
+        (one.shell, one.takes) = (hello.shell, hello.takes);
+        if one.overview.agent.is_none() {
+            one.overview.agent = hello.agent;
+        }
+        let connection = if connection { self.heads.connection() } else { 0 };
+        let head = one.head(connection);
+        let orders = one.orders.iter().filter(|placed| placed.taken.is_none()).map(|placed| placed.order.clone()).collect();
+        drop(kept);
+        self.heads.changed(&hello.session, head);
+        ready(Begun::Welcome { epoch: head.epoch, last: head.last, connection, orders })
+    }
+
+    fn append(&self, batch: Append) -> Answer<Appended> {
+        let mut kept = self.lock();
+        let known = kept.sessions.get(&batch.session);
+        let place = match rules::admit(known.map(|one| &one.place), &batch.writer, batch.epoch) {
+            Ok(place) => place,
+            Err(refusal) => return ready(Appended::Refused(refusal)),
+        };
+        if batch.first > place.last + 1 {
+            return ready(Appended::Gap { expected: place.last + 1 });
+        }
+        let overlap = usize::try_from(place.last + 1 - batch.first).unwrap_or(usize::MAX).min(batch.messages.len());
+        let (again, new) = batch.messages.split_at(overlap);
+        for (seq, line) in (batch.first..).zip(again) {
+            let before = known.and_then(|one| one.messages.get(usize::try_from(seq).ok()? - 1));
+            if before != Some(line) {
+                return ready(Appended::Refused(rules::differs(seq)));
+            }
+        }
+        let last = place.last + new.len() as u64;
+        let one = kept.place(&batch.session, Place { last, ..place });
+        one.messages.extend_from_slice(new);
+        let head = one.head(0);
+        drop(kept);
+        self.heads.changed(&batch.session, head);
+        ready(Appended::Kept { last, new: new.len() })
+    }
+
+    fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
+        let kept = self.lock();
+        let messages = kept.sessions.get(session).map_or(&[][..], |one| one.messages.as_slice());
+        let rest = messages.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let mut bytes = 0;
+        let fits = |line: &&Bytes| {
+            let fits = bytes < limit.bytes;
+            bytes += line.len();
+            fits
+        };
+        let lines = rest.iter().take(limit.messages).take_while(fits);
+        ready(lines.zip(after.saturating_add(1)..).map(|(line, seq)| Stored { seq, line: line.clone() }).collect())
+    }
+
+    fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
+        let receiver = self.heads.follow(session);
+        let head = self.lock().sessions.get(session).map(|one| one.head(0));
+        ready(head.map(|head| {
+            self.heads.at_least(session, head);
+            receiver
+        }))
+    }
+
+    fn changes(&self) -> broadcast::Receiver<SessionId> {
+        self.heads.changes()
+    }
+
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
+        let mut kept = self.lock();
+        let Some(one) = kept.sessions.get_mut(session) else { return ready(None) };
+        let order = Order { order: one.orders.len() as u64 + 1, ..order };
+        one.orders.push(Placed { order: order.clone(), at, taken: None });
+        let head = one.head(0);
+        drop(kept);
+        self.heads.changed(session, head);
+        ready(Some(order))
+    }
+
+    fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
+        let kept = self.lock();
+        let all = kept.sessions.get(session).map(|one| one.orders.iter());
+        ready(all.into_iter().flatten().filter(|placed| placed.order.order > after).cloned().collect())
+    }
+
+    fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
+        let mut kept = self.lock();
+        let orders = kept.sessions.get_mut(session).map(|one| one.orders.iter_mut());
+        let placed = orders.into_iter().flatten().find(|placed| placed.order.order == taken.order);
+        let found = placed.map(|placed| {
+            placed.taken.get_or_insert(Outcome { accepted: taken.accepted, reason: taken.reason, at });
+        });
+        ready(found.is_some())
+    }
+
+    fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
+        if let Some(one) = self.lock().sessions.get_mut(session).filter(|one| one.folded <= folded) {
+            (one.folded, one.overview) = (folded, overview);
+        }
+        ready(())
+    }
+
+    fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
+        ready(self.lock().sessions.get(session).map(|one| one.session(session)))
+    }
+
+    fn sessions(&self, filter: Filter) -> Answer<Page> {
+        let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
+        let said = |one: &One| one.messages.iter().any(|line| words::has(&words::of(line), &wanted));
+        let kept = self.lock();
+        let mut found: Vec<(u64, Session)> = kept
+            .sessions
+            .iter()
+            .filter(|(_, one)| {
+                let seen = &one.overview;
+                filter.agent.as_ref().is_none_or(|agent| seen.agent.as_ref() == Some(agent))
+                    && filter.phase.is_none_or(|phase| seen.phase == phase)
+                    && filter.workspace.as_ref().is_none_or(|workspace| seen.workspace.as_ref() == Some(workspace))
+                    && filter.since.is_none_or(|since| one.updated >= since)
+                    && filter.cursor.is_none_or(|cursor| one.number < cursor)
+                    && (wanted.is_empty() || said(one))
+            })
+            .map(|(id, one)| (one.number, one.session(id)))
+            .collect();
+        found.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        let more = found.len() > filter.limit;
+        found.truncate(filter.limit);
+        let next = found.last().map(|(number, _)| *number).filter(|_| more);
+        ready(Page { sessions: found.into_iter().map(|(_, session)| session).collect(), next })
+    }
+
+    fn behind(&self) -> Answer<Vec<SessionId>> {
+        let kept = self.lock();
+        let behind = kept.sessions.iter().filter(|(_, one)| one.folded < one.place.last);
+        ready(behind.map(|(id, _)| id.clone()).collect())
+    }
+
+    fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
+        let mut kept = self.lock();
+        let one = kept.sessions.get_mut(session);
+        ready(one.map(|one| one.artifacts.insert(artifact.digest.clone(), artifact)).is_some())
+    }
+
+    fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
+        let kept = self.lock();
+        ready(kept.sessions.get(session).map(|one| one.artifacts.values().cloned().collect()).unwrap_or_default())
+    }
+
+    fn add_token(&self, token: Token) -> Answer<()> {
+        self.lock().tokens.insert(token.id.clone(), token);
+        ready(())
+    }
+
+    fn tokens(&self) -> Answer<Vec<Token>> {
+        ready(self.lock().tokens.values().cloned().collect())
+    }
+
+    fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
+        let mut kept = self.lock();
+        let token = kept.tokens.get_mut(id).map(|token| token.revoked.get_or_insert(at));
+        ready(token.is_some())
+    }
+}

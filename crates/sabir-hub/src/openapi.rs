@@ -1,0 +1,51 @@
+//! Everything that can be asked, as a document that is made from the code.
+
+use axum::Json;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+
+use crate::{api, artifact, control, ingest, metrics, watch};
+
+/// The document.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Sabir hub", description = "Logs of coding agents: kept, shown live, and steered."),
+    paths(
+        ingest::socket,
+        ingest::http::hello,
+        ingest::http::batches,
+        ingest::http::orders,
+        ingest::http::taken,
+        api::sessions,
+        api::session,
+        api::result,
+        api::log,
+        api::health,
+        watch::events,
+        watch::socket,
+        watch::sessions,
+        control::put,
+        control::list,
+        artifact::declare,
+        artifact::upload,
+        artifact::list,
+        artifact::download,
+        metrics::show,
+    ),
+    modifiers(&Bearer)
+)]
+pub(crate) struct Document;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("sabir hub token new")).build();
+        document.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// Gives the document.
+pub(crate) async fn show() -> Json<utoipa::openapi::OpenApi> {
+    Json(Document::openapi())
+}

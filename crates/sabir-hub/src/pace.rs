@@ -1,0 +1,64 @@
+//! How often somebody may ask: a bucket that fills with time, and is emptied by requests.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use sabir_protocol::{Code, Refusal};
+
+/// With more buckets than this, full ones are forgotten: a full bucket is the same as none.
+const SWEEP: usize = 4_096;
+/// A bucket holds what comes in this many seconds.
+const BURST_SECONDS: f64 = 2.0;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    per_second: f64,
+    buckets: Mutex<HashMap<String, (f64, Instant)>>,
+}
+
+impl Pace {
+    pub(crate) fn new(per_second: u32) -> Self {
+        Self { per_second: f64::from(per_second.max(1)), buckets: Mutex::default() }
+    }
+
+    /// Takes one from the bucket of somebody.
+    pub(crate) fn step(&self, key: &str) -> Result<(), Refusal> {
+        self.step_at(key, Instant::now())
+    }
+
+    fn step_at(&self, key: &str, now: Instant) -> Result<(), Refusal> {
+        let full = self.per_second * BURST_SECONDS;
+        let filled =
+            |(level, at): (f64, Instant)| (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= SWEEP {
+            buckets.retain(|_, bucket| filled(*bucket) < full);
+        }
+        let level = buckets.get(key).map_or(full, |bucket| filled(*bucket));
+        if level < 1.0 {
+            let refusal = Refusal::new(Code::SlowDown, "too many requests");
+            return Err(Refusal { retry_after_seconds: Some(1), ..refusal });
+        }
+        buckets.insert(key.to_owned(), (level - 1.0, now));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Pace;
+
+    #[test]
+    fn who_asks_too_often_waits_and_nobody_else_does() {
+        let pace = Pace::new(5);
+        let start = Instant::now();
+        let asked = (0..100).filter(|_| pace.step_at("a", start).is_ok()).count();
+        assert_eq!(asked, 10);
+        assert!(pace.step_at("b", start).is_ok());
+        let later = start + Duration::from_secs(1);
+        assert_eq!((0..100).filter(|_| pace.step_at("a", later).is_ok()).count(), 5);
+    }
+}

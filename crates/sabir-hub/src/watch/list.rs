@@ -1,0 +1,117 @@
+//! The list of sessions, as it changes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use futures_util::stream;
+use sabir_protocol::SessionId;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+
+use super::{QUIET, event_stream, place};
+use crate::api::Shape;
+use crate::auth::Deed;
+use crate::hub::{Asker, Hub, Refused, Shared};
+use crate::log::Filter;
+
+/// Changes are gathered for so long.
+const GATHER: Duration = Duration::from_millis(250);
+/// So many sessions are told at the beginning.
+const FIRST: usize = 200;
+
+struct Follower {
+    hub: Shared,
+    asker: Asker,
+    changes: Receiver<SessionId>,
+    /// All of the list is to be told.
+    whole: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The newest sessions, then each session again whenever it has changed, as server-sent events.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/events",
+    operation_id = "watchSessions",
+    tag = "sessions",
+    responses(
+        (status = 200, description = "Events of the type `session`; `reset` says that the list begins anew", body = String, content_type = "text/event-stream"),
+        (status = 401, description = "A token is needed"),
+        (status = 403, description = "The token is for something else"),
+        (status = 429, description = "Too many requests or watchers"),
+        (status = 503, description = "Not now"),
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn sessions(State(hub): State<Shared>, asker: Asker) -> Result<Response, Refused> {
+    asker.may(Deed::See)?;
+    let place = place(&hub)?;
+    let changes = hub.log.changes();
+    let follower = Follower { hub, asker, changes, whole: true, _place: place };
+    let pages = stream::unfold(follower, async |mut follower| {
+        let page = follower.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(page), follower))
+    });
+    Ok(event_stream(Body::from_stream(pages)))
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Bytes> {
+        if std::mem::take(&mut self.whole) {
+            let page = self.hub.log.sessions(Filter { limit: FIRST, ..Filter::default() }).await.ok()?;
+            let mut out = b"event: reset\ndata: {}\n\n".to_vec();
+            page.sessions.into_iter().rev().for_each(|session| tell(&Shape::of(&self.hub, session), &mut out));
+            return Some(out.into());
+        }
+        let hub: &Hub = &self.hub;
+        let mut changed = BTreeSet::new();
+        let quiet = tokio::time::sleep(QUIET);
+        tokio::pin!(quiet);
+        let mut until: Option<Instant> = None;
+        loop {
+            let gathered = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                one = self.changes.recv() => match one {
+                    Ok(session) => {
+                        changed.insert(session);
+                        until.get_or_insert_with(|| Instant::now() + GATHER);
+                    }
+                    Err(RecvError::Lagged(_)) => {
+                        // Some were missed, so all of them are told again.
+                        self.whole = true;
+                        return Some(Bytes::from_static(b":\n\n"));
+                    }
+                    Err(RecvError::Closed) => return None,
+                },
+                () = gathered => break,
+                () = &mut quiet, if until.is_none() => return Some(Bytes::from_static(b":\n\n")),
+                _ = hub.stopping() => return None,
+                _ = hub.gate.turned_away(&self.asker.visitor) => return None,
+            }
+        }
+        let mut out = Vec::new();
+        for session in changed {
+            if let Some(session) = hub.log.session(&session).await.ok()? {
+                tell(&Shape::of(hub, session), &mut out);
+            }
+        }
+        Some(out.into())
+    }
+}
+
+fn tell(session: &Shape, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event: session\ndata: ");
+    // A shape is always JSON; what would not be is left out.
+    let _ = serde_json::to_writer(&mut *out, session);
+    out.extend_from_slice(b"\n\n");
+}

@@ -1,0 +1,183 @@
+//! Lists, results, artifacts, and what the hub says of itself.
+
+use ring::digest::{SHA256, digest};
+use sabir_protocol::FromHub;
+use serde_json::{Value, json};
+
+use crate::client::{Running, event, frame, hello, message, open_hub};
+
+/// A session in which a run has ended.
+async fn run(hub: &Running, session: &str, agent: &str, outcome: &str) {
+    let mut shell = hub.shell(session).await;
+    shell.hello(session, "a", 1, 0).await;
+    let init = json!({
+        "sessionId": session, "seq": 1, "ts": "2026-01-02T03:04:05Z", "type": "init", "origin": "runner",
+        "payload": { "adapter": agent, "meta": { "workspace": format!("work-{session}") } }
+    });
+    let lines = [
+        init.to_string(),
+        event(session, 2, &json!({"kind":"started","agent":agent})),
+        event(session, 3, &json!({"kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute"})),
+        event(session, 4, &json!({"kind":"toolEnd","toolCallId":"1","ok":true,"status":"ok"})),
+        event(session, 5, &json!({"kind":"usage","scope":"run","inputTokens":10,"outputTokens":5})),
+        message(session, 6, &format!("Fixed the parser of {session}")),
+        event(session, 7, &json!({"kind":"final","text":"done"})),
+        event(session, 8, &json!({"kind":"exited","outcome":outcome,"cancelled":false})),
+    ];
+    shell.send(frame(1, &lines)).await;
+    assert_eq!(shell.hear().await, FromHub::Ack { last: 8 });
+    // The overview follows behind; what it filters by is in the log with it.
+    while hub.get(&format!("/v1/sessions?workspace=work-{session}")).await.json()["sessions"][0]["folded"] != 8 {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_found_by_what_they_are() {
+    let hub = open_hub().await;
+    run(&hub, "one", "codex", "completed").await;
+    run(&hub, "two", "pi", "failed").await;
+    run(&hub, "three", "codex", "failed").await;
+    let names = async |query: &str| {
+        let reply = hub.get(&format!("/v1/sessions?{query}")).await;
+        assert_eq!(reply.status, 200, "{query}: {}", reply.text());
+        let sessions = reply.json()["sessions"].as_array().expect("a list").clone();
+        sessions.iter().map(|session| session["session"].as_str().expect("an id").to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("").await, "three two one");
+    assert_eq!(names("agent=codex").await, "three one");
+    assert_eq!(names("status=error&agent=codex").await, "three");
+    assert_eq!(names("status=success").await, "one");
+    assert_eq!(names("workspace=work-two").await, "two");
+    assert_eq!(names("text=parser%20tw").await, "two");
+    assert_eq!(names("since=2020-01-01T00:00:00Z").await, "three two one");
+    assert_eq!(names("since=2999-01-01T00:00:00Z").await, "");
+    let first = hub.get("/v1/sessions?limit=2").await.json();
+    let cursor = first["next"].as_str().expect("a cursor");
+    assert_eq!(names(&format!("limit=2&cursor={cursor}")).await, "one");
+    for bad in ["status=sleepy", "since=yesterday", "limit=x", "cursor=x", "limit=-1"] {
+        assert_eq!(hub.get(&format!("/v1/sessions?{bad}")).await.status, 400, "{bad}");
+    }
+    let session = hub.get("/v1/sessions/one").await.json();
+    let overview = &session["overview"];
+    assert_eq!((&overview["agent"], &overview["phase"], &overview["tokens"]), (&json!("codex"), &json!("success"), &json!(15)));
+    assert_eq!((&overview["toolCalls"], &overview["tool"], &session["last"]), (&json!(1), &Value::Null, &json!(8)));
+    assert_eq!(hub.get("/v1/sessions/nobody").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_a_result_for_each_run() {
+    let hub = open_hub().await;
+    run(&hub, "s", "codex", "completed").await;
+    let result = hub.get("/v1/sessions/s/result").await.json();
+    assert_eq!((&result["last"], result["runs"].as_array().map(Vec::len)), (&json!(8), Some(1)));
+    let run = &result["runs"][0];
+    assert_eq!((&run["text"], &run["outcome"], &run["tokens"]["total"]), (&json!("done"), &json!("completed"), &json!(15)));
+    let log = hub.get("/v1/sessions/s/log").await;
+    assert_eq!(log.text().lines().count(), 8);
+    assert!(log.head.contains("filename=\"s.jsonl\""), "{}", log.head);
+    for path in ["result", "log"] {
+        assert_eq!(hub.get(&format!("/v1/sessions/nobody/{path}")).await.status, 404);
+    }
+}
+
+fn digest_of(bytes: &[u8]) -> String {
+    let digest = digest(&SHA256, bytes);
+    digest.as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[tokio::test]
+async fn artifacts_come_in_pieces_and_are_seen_when_they_are_whole() {
+    let hub = open_hub().await;
+    let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let name = digest_of(&bytes);
+    let all = "/v1/sessions/s/artifacts";
+    let one = format!("{all}/{name}");
+    let about = json!({"digest":name,"size":bytes.len(),"name":"../../x\".html","mediaType":"text/html","complete":true});
+    assert_eq!(hub.post(all, &about).await.status, 404, "no session");
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    assert_eq!(hub.request("PUT", &one, &[], &bytes).await.status, 404, "not declared");
+    assert_eq!(hub.post(all, &about).await.json(), json!({"offset":0,"complete":false}), "the bytes say when it is complete");
+    assert_eq!(hub.get(all).await.json()["artifacts"][0]["complete"], false);
+    let part = hub.request("PUT", &one, &[], &bytes[..70_000]).await;
+    assert_eq!(part.json(), json!({"offset":70_000,"complete":false}));
+    assert_eq!(hub.get(&one).await.status, 404, "not whole");
+    assert_eq!(hub.post(all, &about).await.json()["offset"], 70_000, "where it goes on");
+    let wrong = hub.request("PUT", &format!("{one}?offset=5"), &[], &bytes[5..]).await;
+    assert_eq!((wrong.status, wrong.json()["offset"].clone()), (409, json!(70_000)));
+    let rest = hub.request("PUT", &format!("{one}?offset=70000"), &[], &bytes[70_000..]).await;
+    assert_eq!(rest.json(), json!({"offset":bytes.len(),"complete":true}));
+    let got = hub.get(&one).await;
+    assert_eq!((got.status, got.body.len()), (200, bytes.len()));
+    assert_eq!(got.body, bytes);
+    assert!(got.head.contains("attachment; filename=\"x_.html\"") && got.head.contains("octet-stream"), "{}", got.head);
+    assert_eq!(hub.post(all, &about).await.json()["complete"], true, "it need not be sent twice");
+    // Another session does not see it by knowing its digest.
+    hub.post("/v1/shells/t/hello", &hello("t", "a", 1, 0)).await;
+    assert_eq!(hub.get(&format!("/v1/sessions/t/artifacts/{name}")).await.status, 404);
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_what_was_declared_are_never_seen() {
+    let hub = open_hub().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let name = digest_of(b"good");
+    let all = "/v1/sessions/s/artifacts";
+    let one = format!("{all}/{name}");
+    assert_eq!(hub.post(all, &json!({"digest":name,"size":4})).await.status, 200);
+    assert_eq!(hub.request("PUT", &one, &[], b"evil").await.code(), "malformed");
+    assert_eq!(hub.request("PUT", &one, &[], b"good and more").await.code(), "too_large");
+    assert_eq!(hub.get(&one).await.status, 404);
+    assert_eq!(hub.request("PUT", &one, &[], b"good").await.json()["complete"], true);
+    assert_eq!(hub.get(&one).await.body, b"good");
+    let huge = json!({"digest":digest_of(b"x"),"size":u64::MAX});
+    assert_eq!(hub.post(all, &huge).await.code(), "too_large");
+    for bad in [json!({"digest":"../../x","size":1}), json!({"digest":name.to_uppercase(),"size":1}), json!({"size":1})] {
+        assert_eq!(hub.post(all, &bad).await.code(), "malformed", "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn the_hub_says_how_it_is() {
+    let hub = open_hub().await;
+    run(&hub, "s", "codex", "completed").await;
+    assert_eq!(hub.get("/healthz").await.text(), "ok\n");
+    let page = hub.get("/").await;
+    assert!(page.text().contains("Sabir hub") && page.head.contains("x-frame-options: deny"));
+    let metrics = hub.get("/metrics").await.text();
+    assert!(metrics.contains("\nsabir_hub_messages_total 8\n"), "{metrics}");
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.split_once(' ').expect("a name and a value");
+        assert!(name.starts_with("sabir_hub_") && value.parse::<u64>().is_ok(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_has_every_address() {
+    let hub = open_hub().await;
+    let document = hub.get("/openapi.json").await.json();
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")));
+    let paths = document["paths"].as_object().expect("addresses");
+    let mut ids = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().expect("methods") {
+            ids.push(operation["operationId"].as_str().expect("an id").to_owned());
+            // What the document has, the hub has: anything but "no such address" and "no such method".
+            let address = path.replace("{session}", "nobody").replace("{digest}", &"0".repeat(64));
+            let responses = operation["responses"].as_object().expect("responses");
+            if responses.contains_key("200") && responses["200"]["content"]["text/event-stream"].is_object() {
+                // These do not end by themselves.
+                let status = hub.events(&address, &[]).await.status().await;
+                assert!(responses.contains_key(&status.to_string()), "{method} {path}: {status}");
+                continue;
+            }
+            let reply = hub.request(&method.to_uppercase(), &address, &[], b"").await;
+            let no_address = reply.status == 404 && reply.text().contains("nothing of that name") && !path.contains('{');
+            assert!(reply.status != 405 && !no_address && reply.status < 500, "{method} {path}: {}", reply.status);
+            let status = reply.status.to_string();
+            assert!(responses.contains_key(&status), "{method} {path}: {status} is not in the document");
+        }
+    }
+    assert_eq!(ids.len(), 20, "a new address is in the document and in this number");
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 20, "no two have the same id");
+}

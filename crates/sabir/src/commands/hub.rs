@@ -1,0 +1,219 @@
+//! `sabir hub`: keeps the logs of shells and shows them.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sabir_core::time::Timestamp;
+use sabir_hub::auth::token::Token;
+use sabir_hub::log::Log;
+use sabir_hub::log::embedded::Embedded;
+use sabir_hub::{Limits, Settings, now};
+use sabir_run::signals::Signals;
+use sabir_store::Home;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::cli::hub::{HubArguments, HubCommand, NewTokenArguments, TokenCommand};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::print::json::{Out, object};
+use crate::print::{self, table};
+
+pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
+    let folder = folder(arguments.data.data.as_deref())?;
+    match &arguments.command {
+        None => {
+            check(arguments)?;
+            runtime()?.block_on(serve(arguments, &folder))
+        }
+        Some(HubCommand::Token(arguments)) => {
+            let log = Embedded::open_beside(&folder).map_err(|error| unusable(&folder, &error))?;
+            runtime()?.block_on(token(&log, &arguments.command))
+        }
+    }
+}
+
+fn folder(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    match given {
+        Some(folder) => std::path::absolute(folder).map_err(|error| unusable(folder, &error)),
+        None => {
+            let home = Home::find().map_err(|trouble| Failure::usage(trouble.what).hint("--data names a folder"))?;
+            Ok(home.hub())
+        }
+    }
+}
+
+fn unusable(folder: &Path, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        io::ErrorKind::ResourceBusy => "stop the other hub, or give this one another folder with --data",
+        _ => "--data names another folder",
+    };
+    Failure::io(format_args!("can't keep anything in {}", folder.display()), error).hint(hint)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::io("can't start", &error))
+}
+
+/// Nothing is open by accident.
+fn check(arguments: &HubArguments) -> Result<(), Failure> {
+    if arguments.listen.ip().is_loopback() || arguments.i_know_this_is_open {
+        return Ok(());
+    }
+    let why = if arguments.open {
+        "nobody would need a token"
+    } else if arguments.tls_cert.is_none() {
+        "tokens and logs would go over the network for everybody to read"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("{} can be reached from other machines, and {why}", arguments.listen))
+        .hint("give --tls-cert and --tls-key and leave out --open; or say --i-know-this-is-open"))
+}
+
+async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure> {
+    let tls = match arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref()) {
+        Some((certificate, key)) => {
+            Some(sabir_hub::tls::read(certificate, key).map_err(|error| Failure::usage(format!("no TLS: {error}")))?)
+        }
+        None => None,
+    };
+    let log = Embedded::open(folder).map_err(|error| unusable(folder, &error))?;
+    if arguments.max_size.is_some() {
+        log.limit(arguments.max_size).await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
+    }
+    let tokens = log.tokens().await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
+    let usable = tokens.iter().filter(|token| token.is_good(now())).count();
+    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener.map_err(|error| {
+        Failure::io(format_args!("can't listen on {}", arguments.listen), &error).hint("--listen names another address")
+    })?;
+    let address = listener.local_addr().map_err(|error| Failure::io("can't listen", &error))?;
+    let signals = Signals::new().ok_or_else(|| Failure::io("can't start", &io::Error::other("signals can't be heard")))?;
+    let (notes, mut heard) = mpsc::channel(16);
+    let limits = Limits {
+        connections: arguments.max_connections,
+        watchers: arguments.max_watchers,
+        requests_per_second: arguments.max_rate,
+        ..Limits::default()
+    };
+    let settings = Settings {
+        folder: folder.to_path_buf(),
+        open: arguments.open,
+        hosts: arguments.host.clone(),
+        origins: arguments.origin.clone(),
+        limits,
+        notes,
+    };
+    welcome(address, tls.is_some(), arguments, folder, usable);
+    let stop = async move {
+        let mut signals = signals;
+        signals.next().await;
+        print::note("the hub stops; shells keep what it has not acknowledged");
+    };
+    let talk = tokio::spawn(async move {
+        while let Some(note) = heard.recv().await {
+            print::warning(&note);
+        }
+    });
+    let served = sabir_hub::serve(listener, Arc::new(log), settings, tls, stop).await;
+    talk.abort();
+    served.map_err(|error| unusable(folder, &error))?;
+    Ok(Exit::Completed)
+}
+
+/// Says where the hub is, and how to use it.
+fn welcome(address: SocketAddr, tls: bool, arguments: &HubArguments, folder: &Path, usable: usize) {
+    let (ws, http) = if tls { ("wss", "https") } else { ("ws", "http") };
+    let host = arguments.host.first().map_or_else(|| address.ip().to_string(), Clone::clone);
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let at = format!("{host}:{}", address.port());
+    print::note(&format!("the hub listens on {http}://{at} and keeps everything in {}", folder.display()));
+    let token = if arguments.open { "" } else { "AUTH_TOKEN=… " };
+    print::note(&format!("a shell connects by {token}WS_URL={ws}://{at} SESSION_ID=… sabir shell"));
+    if arguments.open {
+        print::note("nobody needs a token");
+    } else if usable == 0 {
+        print::hint("there is no token yet: sabir hub token new --scope operate, and --scope runner:SESSION for a shell");
+    }
+}
+
+async fn token(log: &dyn Log, command: &TokenCommand) -> Result<Exit, Failure> {
+    let wrong = |trouble: sabir_hub::log::Trouble| Failure::io("can't reach the tokens", &io::Error::other(trouble));
+    match command {
+        TokenCommand::New(arguments) => {
+            let (token, whole) = made(arguments)?;
+            let id = token.id.clone();
+            log.add_token(token).await.map_err(wrong)?;
+            let mut out = Out::default();
+            let _ = writeln!(out.buffer(), "{whole}");
+            out.write()?;
+            print::note(&format!("this is token {id}; it is not shown again"));
+        }
+        TokenCommand::List(arguments) => list(log.tokens().await.map_err(wrong)?, arguments.json)?,
+        TokenCommand::Revoke { id } => {
+            if !log.revoke_token(id, now()).await.map_err(wrong)? {
+                return Err(Failure::usage(format!("there is no token {id}")).hint("sabir hub token list"));
+            }
+            print::note(&format!("token {id} is revoked; its connections end within a second or two"));
+        }
+    }
+    Ok(Exit::Completed)
+}
+
+fn made(arguments: &NewTokenArguments) -> Result<(Token, String), Failure> {
+    let created = now();
+    let expires = arguments.expires.map(|expires| {
+        let millis = i64::try_from(expires.as_millis()).ok().and_then(|millis| created.as_millis().checked_add(millis));
+        millis.and_then(Timestamp::from_millis).ok_or_else(|| Failure::usage("no token lasts that long"))
+    });
+    let made = Token::new(arguments.scope.clone(), arguments.note.clone(), created, expires.transpose()?);
+    made.ok_or_else(|| Failure::io("can't make a token", &io::Error::other("the system has no randomness")))
+}
+
+/// A token in a list: not even its digest.
+#[derive(Serialize)]
+struct Listed {
+    id: String,
+    scopes: Vec<String>,
+    note: Option<String>,
+    created: Timestamp,
+    expires: Option<Timestamp>,
+    revoked: Option<Timestamp>,
+    /// Whether it may be used.
+    good: bool,
+}
+
+fn list(tokens: Vec<Token>, json: bool) -> Result<(), Failure> {
+    let moment = now();
+    let listed: Vec<Listed> = tokens
+        .into_iter()
+        .map(|token| Listed {
+            good: token.is_good(moment),
+            id: token.id,
+            scopes: token.scopes.iter().map(ToString::to_string).collect(),
+            note: token.note,
+            created: token.created,
+            expires: token.expires,
+            revoked: token.revoked,
+        })
+        .collect();
+    if json {
+        let mut out = Out::default();
+        object(&listed, out.buffer())?;
+        return out.write();
+    }
+    let state = |token: &Listed| match (token.revoked, token.expires) {
+        (Some(at), _) => format!("revoked {at}"),
+        (None, Some(at)) if token.good => format!("until {at}"),
+        (None, Some(at)) => format!("ran out {at}"),
+        (None, None) => "good".to_owned(),
+    };
+    let row =
+        |token: &Listed| vec![token.id.clone(), token.scopes.join(" "), state(token), token.note.clone().unwrap_or_default()];
+    table::print(&["ID", "SCOPE", "STATE", "NOTE"], &listed.iter().map(row).collect::<Vec<_>>())
+}

@@ -1,6 +1,7 @@
 //! What users type.
 
 pub(crate) mod past;
+pub(crate) mod shell;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Batch(BatchArguments),
+    Shell(Box<shell::ShellArguments>),
     Ls(past::LsArguments),
     Show(past::ShowArguments),
     Search(past::SearchArguments),

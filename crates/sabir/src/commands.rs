@@ -14,6 +14,7 @@ pub(crate) mod query;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod tail;
 pub(crate) mod usage;

@@ -1,0 +1,5 @@
+//! The shell against disks that are pulled, hubs that misbehave, and secrets in all their forms.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod outbox;
+mod redaction;

@@ -32,7 +32,7 @@ pub(crate) struct ShellArguments {
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 
-    /// The address of the hub, like wss://hub.example.
+    /// The address of the hub, like `wss://hub.example`.
     #[arg(long, value_name = "URL", help_heading = "Delivery")]
     pub(crate) hub: Option<String>,
 

@@ -187,10 +187,7 @@ fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
             if wanted.resume.is_some() {
                 (ask.resume, ask.r#continue) = (wanted.resume, false);
             }
-            let failed = |failure: Failure| {
-                let own = sabir_shell::Failure { kind: Kind::NotReady, what: failure.what, hint: failure.hint };
-                own
-            };
+            let failed = |failure: Failure| sabir_shell::Failure { kind: Kind::NotReady, what: failure.what, hint: failure.hint };
             let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
             // The agent does not speak to the hub.
             plan.environment.remove(TOKEN);

@@ -78,6 +78,7 @@ fn main() -> Result<(), Failure> {
         status: watch::Sender::new(Status::default()),
         session,
         hub,
+        sink: None,
         prompt,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

@@ -23,6 +23,7 @@ pub mod orders;
 pub mod outbox;
 pub mod redact;
 pub mod shell;
+pub mod sink;
 mod ws;
 
 pub use adapter::{Adapter, AgentAdapter};
@@ -32,6 +33,7 @@ pub use log::Log;
 pub use outbox::{Outbox, Place};
 pub use redact::Redactor;
 pub use shell::{Config, Report};
+pub use sink::Sink;
 
 pub use sabir_protocol::SessionId;
 

@@ -18,6 +18,7 @@ use crate::log::Log;
 use crate::mend;
 use crate::orders::{Effect, Orders};
 use crate::outbox::{LastRun, Outbox, Place};
+use crate::sink::Sink;
 use crate::{Failure, Redactor, SessionId};
 
 /// How often the log has a sign of life while an agent works.
@@ -47,6 +48,8 @@ pub struct Config {
     pub home: Home,
     /// Where it is delivered.
     pub hub: Option<Hub>,
+    /// Where it is kept too.
+    pub sink: Option<Sink>,
     /// What is taken out of it.
     pub redactor: Arc<Redactor>,
     /// What messages tell of the session.
@@ -78,6 +81,8 @@ pub struct Report {
     pub refused: Option<Refusal>,
     /// What went wrong with this machine's disk.
     pub failure: Option<Failure>,
+    /// Why the sink does not have all of it.
+    pub sink: Option<Failure>,
 }
 
 /// Runs a session to its end. Each thing that comes from `stop` asks for the end; the second one asks for it at once.
@@ -104,6 +109,7 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         };
         tokio::spawn(courier.run())
     });
+    let sinking = config.sink.clone().map(|sink| tokio::spawn(sink.run(Arc::clone(&outbox), finish.subscribe())));
     let context = Context { session: config.session.clone(), log, found: found.clone(), busy: false };
     let mut session = Session {
         context,
@@ -116,6 +122,8 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         work: None,
         courier,
         ended: None,
+        sinking,
+        sunk: None,
         report: Report::default(),
         status: config.status.clone(),
         stops: 0,
@@ -133,11 +141,21 @@ async fn open(config: &Config, names: &Names) -> Result<Outbox, Failure> {
         return Ok(outbox);
     }
     let writer = Outbox::new_writer();
-    let place = match &config.hub {
+    let at_hub = match &config.hub {
         Some(hub) => courier::place(hub, &config.session, &writer, names).await.map_err(|refusal| refused(&refusal))?,
         None => None,
     };
-    Outbox::create(&config.home, &config.session, writer, place.unwrap_or(Place::FIRST))
+    let in_sink = match &config.sink {
+        Some(sink) => sink.place().await?,
+        None => None,
+    };
+    let places: Vec<Place> = at_hub.into_iter().chain(in_sink).collect();
+    // After everything that anybody has heard.
+    let place = Place {
+        epoch: places.iter().map(|place| place.epoch).max().unwrap_or(Place::FIRST.epoch),
+        after: places.iter().map(|place| place.after).max().unwrap_or(Place::FIRST.after),
+    };
+    Outbox::create(&config.home, &config.session, writer, place)
 }
 
 /// A refusal as a failure, with what to do about it.
@@ -166,6 +184,9 @@ struct Session<'a> {
     courier: Option<JoinHandle<Ended>>,
     /// How delivery ended, once it has.
     ended: Option<Ended>,
+    sinking: Option<JoinHandle<Ended>>,
+    /// The same for the sink.
+    sunk: Option<Ended>,
     report: Report,
     status: watch::Sender<Status>,
     stops: u32,
@@ -252,6 +273,7 @@ impl Session<'_> {
                     }
                 }
                 ended = delivering(&mut self.courier) => self.ended = Some(ended),
+                ended = delivering(&mut self.sinking) => self.sunk = Some(ended),
                 _ = ticks.tick() => {
                     self.adapter.on_tick(&self.context);
                     if !is_idle && sign_of_life.elapsed() >= HEARTBEAT {
@@ -283,24 +305,26 @@ impl Session<'_> {
         self.report.failure = outbox.sync().err();
         self.report.last = outbox.last();
         finish.send_replace(Some(Instant::now() + flush));
-        if self.courier.is_some() {
-            loop {
-                tokio::select! {
-                    ended = delivering(&mut self.courier) => {
-                        self.ended = Some(ended);
-                        break;
-                    }
-                    // Who asks again does not want to wait.
-                    stop = self.stop.recv(), if self.stops < 2 => {
-                        self.stops += if stop.is_some() { 1 } else { 2 };
-                        if stop.is_some() {
-                            finish.send_replace(Some(Instant::now()));
-                        }
+        while self.courier.is_some() || self.sinking.is_some() {
+            tokio::select! {
+                ended = delivering(&mut self.courier) => self.ended = Some(ended),
+                ended = delivering(&mut self.sinking) => self.sunk = Some(ended),
+                // Who asks again does not want to wait.
+                stop = self.stop.recv(), if self.stops < 2 => {
+                    self.stops += if stop.is_some() { 1 } else { 2 };
+                    if stop.is_some() {
+                        finish.send_replace(Some(Instant::now()));
                     }
                 }
             }
         }
-        let is_whole = self.report.failure.is_none();
+        self.report.sink = match self.sunk {
+            None | Some(Ended::Delivered) => None,
+            Some(Ended::Unsent(count)) => Some(Failure::delivery(format!("{count} messages are not in the sink"))),
+            Some(Ended::Refused(refusal)) => Some(Failure::delivery(format!("the sink takes no more: {refusal}"))),
+            Some(Ended::Failed(failure)) => Some(failure),
+        };
+        let is_whole = self.report.failure.is_none() && self.report.sink.is_none();
         match self.ended {
             None | Some(Ended::Delivered) if is_whole => outbox.delivered()?,
             None | Some(Ended::Delivered) => {}

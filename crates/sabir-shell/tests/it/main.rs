@@ -6,3 +6,4 @@ mod hub;
 mod outbox;
 mod redaction;
 mod session;
+mod sink;

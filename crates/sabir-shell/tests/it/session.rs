@@ -98,6 +98,7 @@ fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
         session: session(),
         home: home.clone(),
         hub: hub.map(|hub| Hub::new(&hub.url(), &session(), None).expect("a hub")),
+        sink: None,
         redactor: Arc::new(Redactor::new(secrets).expect("a redactor")),
         options: Options::default(),
         prompt: prompt.map(str::to_owned),

@@ -40,6 +40,18 @@ pub(crate) struct ShellArguments {
     #[arg(long, value_name = "FILE", help_heading = "Delivery")]
     pub(crate) token_file: Option<PathBuf>,
 
+    /// A folder that gets the log too.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "s3_bucket", help_heading = "Delivery")]
+    pub(crate) log_folder: Option<PathBuf>,
+
+    /// A bucket of S3, or of what speaks like it, that gets the log too; the variables of AWS say where and who.
+    #[arg(long, value_name = "NAME", help_heading = "Delivery")]
+    pub(crate) s3_bucket: Option<String>,
+
+    /// What names in the bucket begin with.
+    #[arg(long, value_name = "PREFIX", help_heading = "Delivery")]
+    pub(crate) s3_prefix: Option<String>,
+
     /// How long to wait at the end for what is not acknowledged.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::start::duration, help_heading = "Delivery")]
     pub(crate) flush: Duration,

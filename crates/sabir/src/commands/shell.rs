@@ -16,7 +16,7 @@ use sabir_shell::adapter::{Ask, Planned, Planner};
 use sabir_shell::courier::Status;
 use sabir_shell::failure::Kind;
 use sabir_shell::shell::{AfterCrash, refused};
-use sabir_shell::{AgentAdapter, Config, Hub, Redactor, Report, SessionId, Token};
+use sabir_shell::{AgentAdapter, Config, Hub, Redactor, Report, SessionId, Sink as LogSink, Token};
 use sabir_store::Home;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
@@ -128,6 +128,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
     Ok(Config {
         home: Home::find().map_err(sabir_shell::Failure::from)?,
         hub,
+        sink: sink(arguments, &session)?,
         redactor,
         options,
         prompt: task.prompt.clone(),
@@ -141,6 +142,15 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
         status: watch::Sender::new(Status::default()),
         session,
     })
+}
+
+fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSink>, Failure> {
+    if let Some(folder) = &arguments.log_folder {
+        return Ok(Some(LogSink::folder(folder, session)?));
+    }
+    let bucket = given(arguments.s3_bucket.as_ref(), "S3_BUCKET");
+    let prefix = given(arguments.s3_prefix.as_ref(), "S3_PREFIX").unwrap_or_default();
+    Ok(bucket.map(|bucket| LogSink::bucket(&bucket, &prefix, session)).transpose()?)
 }
 
 fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
@@ -302,6 +312,8 @@ struct Summary<'a> {
     refused: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sink: Option<&'a str>,
 }
 
 fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
@@ -315,6 +327,7 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
             cause: report.done.and_then(|done| done.cause).map(sabir_core::event::Cause::as_str),
             refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
             failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
+            sink: report.sink.as_ref().map(|failure| failure.what.as_str()),
         });
     }
     let run =
@@ -328,6 +341,9 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
         return Err(refused(refusal).into());
     }
     if let Some(failure) = report.failure.clone() {
+        return Err(failure.into());
+    }
+    if let Some(failure) = report.sink.clone() {
         return Err(failure.into());
     }
     if report.unsent > 0 {

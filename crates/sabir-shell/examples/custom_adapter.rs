@@ -79,6 +79,7 @@ fn main() -> Result<(), Failure> {
         session,
         hub,
         sink: None,
+        files: None,
         prompt,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

@@ -70,7 +70,7 @@ async fn answer(request: RequestBuilder) -> Result<FromHub, Lost> {
     Err(unknown(status))
 }
 
-async fn send(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), Lost> {
+pub(crate) async fn send(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), Lost> {
     // The address may be long and says nothing that the user does not know.
     let broken = |error: reqwest::Error| Lost::Broken(format!("the hub can't be reached: {}", cause(&error.without_url())));
     let answer = request.send().await.map_err(broken)?;

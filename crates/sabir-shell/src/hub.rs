@@ -89,6 +89,15 @@ impl Hub {
         url
     }
 
+    /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
+    pub fn artifacts(&self) -> Option<Url> {
+        let mut url = self.http.clone();
+        let (before, session) = self.http.path().split_once("/v1/shells/")?;
+        let path = format!("{before}/v1/sessions/{session}/artifacts");
+        url.set_path(&path);
+        Some(url)
+    }
+
     /// The value of the header that proves who we are.
     pub fn authorization(&self) -> Option<String> {
         self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()))
@@ -142,6 +151,8 @@ mod tests {
         assert_eq!(known.socket().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
         assert_eq!(known.below("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
         assert_eq!(known.name(), "127.0.0.1:8080");
+        let artifacts = known.artifacts().expect("a place for artifacts");
+        assert_eq!(artifacts.as_str(), "http://127.0.0.1:8080/v1/sessions/a%20b/artifacts");
         let own = hub("http://h/my/own?x=1").expect("a hub");
         assert_eq!(own.socket().as_str(), "ws://h/my/own?x=1");
         assert_eq!(own.below("batches").as_str(), "http://h/my/own/batches?x=1");

@@ -11,6 +11,7 @@
 //! shell that is killed goes on where it was. `docs/shell-protocol.md` says what is sent.
 
 pub mod adapter;
+pub mod artifact;
 pub mod courier;
 pub mod deliver;
 pub mod failure;

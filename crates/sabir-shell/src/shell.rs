@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use crate::adapter::{Adapter, Context, Done, Input, Work};
+use crate::artifact::{Files, Found, Porter};
 use crate::courier::{self, Courier, Ended, Names, Status};
 use crate::hub::Hub;
 use crate::log::Log;
@@ -50,6 +51,8 @@ pub struct Config {
     pub hub: Option<Hub>,
     /// Where it is kept too.
     pub sink: Option<Sink>,
+    /// The files that it leaves.
+    pub files: Option<Files>,
     /// What is taken out of it.
     pub redactor: Arc<Redactor>,
     /// What messages tell of the session.
@@ -83,6 +86,8 @@ pub struct Report {
     pub failure: Option<Failure>,
     /// Why the sink does not have all of it.
     pub sink: Option<Failure>,
+    /// The artifacts that could not be brought.
+    pub artifacts: Vec<String>,
 }
 
 /// Runs a session to its end. Each thing that comes from `stop` asks for the end; the second one asks for it at once.
@@ -110,6 +115,8 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         tokio::spawn(courier.run())
     });
     let sinking = config.sink.clone().map(|sink| tokio::spawn(sink.run(Arc::clone(&outbox), finish.subscribe())));
+    let (to_porter, files) = mpsc::unbounded_channel();
+    let porter = Porter { hub: config.hub.clone(), sink: config.sink.clone(), files, finish: finish.subscribe() };
     let context = Context { session: config.session.clone(), log, found: found.clone(), busy: false };
     let mut session = Session {
         context,
@@ -124,11 +131,18 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         ended: None,
         sinking,
         sunk: None,
+        files: config.files.clone(),
+        to_porter: Some(to_porter),
+        porter: tokio::spawn(porter.run()),
         report: Report::default(),
         status: config.status.clone(),
         stops: 0,
     };
     session.adapter.on_init(&session.context)?;
+    if found.run.is_some() && !found.delivered {
+        // An earlier shell told of them, and may not have brought them.
+        session.artifacts(false).await;
+    }
     session.begin(&config, found.run.as_ref());
     session.go_on(config.wait).await?;
     session.adapter.on_shutdown(&session.context);
@@ -187,6 +201,10 @@ struct Session<'a> {
     sinking: Option<JoinHandle<Ended>>,
     /// The same for the sink.
     sunk: Option<Ended>,
+    files: Option<Files>,
+    /// Closed at the end.
+    to_porter: Option<mpsc::UnboundedSender<Found>>,
+    porter: JoinHandle<Vec<String>>,
     report: Report,
     status: watch::Sender<Status>,
     stops: u32,
@@ -256,6 +274,7 @@ impl Session<'_> {
             tokio::select! {
                 done = working(&mut self.work) => {
                     self.context.log.end();
+                    self.artifacts(true).await;
                     self.report.done = Some(done);
                     self.report.earlier = false;
                     self.work(None);
@@ -282,6 +301,21 @@ impl Session<'_> {
                     }
                 }
                 () = until_some(until), if is_idle => {}
+            }
+        }
+    }
+
+    /// Looks for files that the session leaves, and has them brought.
+    async fn artifacts(&mut self, tell: bool) {
+        let Some(files) = self.files.clone() else { return };
+        let found = tokio::task::spawn_blocking(move || files.find()).await.unwrap_or_default();
+        for found in found {
+            if tell {
+                self.context.log.artifact(&found.artifact);
+            }
+            if let Some(to_porter) = &self.to_porter {
+                // It is there for as long as we are.
+                let _ = to_porter.send(found);
             }
         }
     }
@@ -318,13 +352,15 @@ impl Session<'_> {
                 }
             }
         }
+        self.to_porter = None;
+        self.report.artifacts = (&mut self.porter).await.unwrap_or_default();
         self.report.sink = match self.sunk {
             None | Some(Ended::Delivered) => None,
             Some(Ended::Unsent(count)) => Some(Failure::delivery(format!("{count} messages are not in the sink"))),
             Some(Ended::Refused(refusal)) => Some(Failure::delivery(format!("the sink takes no more: {refusal}"))),
             Some(Ended::Failed(failure)) => Some(failure),
         };
-        let is_whole = self.report.failure.is_none() && self.report.sink.is_none();
+        let is_whole = self.report.failure.is_none() && self.report.sink.is_none() && self.report.artifacts.is_empty();
         match self.ended {
             None | Some(Ended::Delivered) if is_whole => outbox.delivered()?,
             None | Some(Ended::Delivered) => {}

@@ -14,6 +14,7 @@
 //! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
 //! so one who was thought dead may go on and does no harm, and stops when it sees the claim.
 
+mod bring;
 mod compose;
 mod names;
 
@@ -285,12 +286,12 @@ fn sha256(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Waits for the end of the time after which nobody waits any more.
-async fn deadline(mut finish: watch::Receiver<Option<Instant>>) {
+pub(crate) async fn deadline(mut finish: watch::Receiver<Option<Instant>>) {
     loop {
         let until = *finish.borrow_and_update();
         let over = async {

@@ -92,6 +92,10 @@ impl Names {
         self.below(&format!("log/{}", segment.file()))
     }
 
+    pub(super) fn artifact(&self, sha256: &str) -> Option<Path> {
+        self.below(&format!("artifacts/{sha256}"))
+    }
+
     /// The messages, put together: the first part has no number.
     pub(super) fn part(&self, number: u32) -> Option<Path> {
         self.below(&if number == 0 { "messages.json".to_owned() } else { format!("messages-{number:04}.json") })

@@ -99,6 +99,7 @@ fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
         home: home.clone(),
         hub: hub.map(|hub| Hub::new(&hub.url(), &session(), None).expect("a hub")),
         sink: None,
+        files: None,
         redactor: Arc::new(Redactor::new(secrets).expect("a redactor")),
         options: Options::default(),
         prompt: prompt.map(str::to_owned),
@@ -298,6 +299,43 @@ fn a_refusal_ends_delivery_and_not_the_run() {
         let (_stop, stopped) = mpsc::channel(1);
         let failure = run(config(&home, Some(&hub), Some("work")), &mut echo, stopped).await.expect_err("refused");
         assert!(failure.what.contains("refused by the test") && echo.calls().is_empty(), "{failure:?}");
+    });
+}
+
+#[test]
+fn artifacts_are_told_and_brought_by_their_hash() {
+    on_threads(async {
+        let (folder, home) = home();
+        let work = folder.path().join("work");
+        std::fs::create_dir_all(work.join("dist/deep")).expect("made");
+        for (name, text) in [("dist/a.txt", "hello"), ("dist/deep/b.txt", "not this"), ("c.bin", "nor this")] {
+            std::fs::write(work.join(name), text).expect("written");
+        }
+        std::os::unix::fs::symlink("/etc/passwd", work.join("dist/link.txt")).expect("a link");
+        let large = vec![7_u8; (8 << 20) + 5];
+        std::fs::write(work.join("large.bin"), &large).expect("written");
+        let kept = folder.path().join("kept");
+        let patterns = ["dist/*.txt".to_owned(), "large.*".to_owned()];
+        let sink = sabir_shell::Sink::folder(&kept, &session()).expect("a sink");
+        let files = sabir_shell::artifact::Files::new(work.clone(), &patterns).expect("patterns");
+        let config = Config { sink: Some(sink), files: Some(files), ..config(&home, None, Some("work")) };
+        let report = shell(config, &mut Echo::new()).await;
+        assert_eq!((report.artifacts, report.sink), (vec![], None));
+        let log = std::fs::read_to_string(kept.join("sessions/s-1/messages.json")).expect("a log");
+        let told: Vec<Value> = log
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .filter(|message: &Value| message["type"] == "artifact")
+            .collect();
+        let one = &told[0]["payload"]["artifacts"][0];
+        let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        assert_eq!(
+            (&one["path"], &one["sha256"], &one["bytes"], told.len()),
+            (&"dist/a.txt".into(), &hello.into(), &5.into(), 2)
+        );
+        assert_eq!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hello)).expect("its bytes"), b"hello");
+        let hash = told[1]["payload"]["artifacts"][0]["sha256"].as_str().expect("a hash");
+        assert!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hash)).expect("its bytes") == large);
     });
 }
 

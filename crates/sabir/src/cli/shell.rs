@@ -52,6 +52,10 @@ pub(crate) struct ShellArguments {
     #[arg(long, value_name = "PREFIX", help_heading = "Delivery")]
     pub(crate) s3_prefix: Option<String>,
 
+    /// Files beneath the working folder that the session leaves, like `dist/*.tgz`. May be repeated.
+    #[arg(long, value_name = "PATTERN", help_heading = "Delivery")]
+    pub(crate) artifact: Vec<String>,
+
     /// How long to wait at the end for what is not acknowledged.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::start::duration, help_heading = "Delivery")]
     pub(crate) flush: Duration,

@@ -13,6 +13,7 @@ use sabir_core::time::Timestamp;
 use sabir_core::view::Options;
 use sabir_run::{Pass, Sink};
 use sabir_shell::adapter::{Ask, Planned, Planner};
+use sabir_shell::artifact::Files;
 use sabir_shell::courier::Status;
 use sabir_shell::failure::Kind;
 use sabir_shell::shell::{AfterCrash, refused};
@@ -129,6 +130,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
         home: Home::find().map_err(sabir_shell::Failure::from)?,
         hub,
         sink: sink(arguments, &session)?,
+        files: files(arguments)?,
         redactor,
         options,
         prompt: task.prompt.clone(),
@@ -151,6 +153,17 @@ fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSin
     let bucket = given(arguments.s3_bucket.as_ref(), "S3_BUCKET");
     let prefix = given(arguments.s3_prefix.as_ref(), "S3_PREFIX").unwrap_or_default();
     Ok(bucket.map(|bucket| LogSink::bucket(&bucket, &prefix, session)).transpose()?)
+}
+
+fn files(arguments: &ShellArguments) -> Result<Option<Files>, Failure> {
+    if arguments.artifact.is_empty() {
+        return Ok(None);
+    }
+    let root = match &arguments.ask.cwd {
+        Some(folder) => folder.clone(),
+        None => std::env::current_dir().map_err(|error| Failure::usage(format!("there is no working folder: {error}")))?,
+    };
+    Ok(Some(Files::new(root, &arguments.artifact)?))
 }
 
 fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
@@ -314,6 +327,8 @@ struct Summary<'a> {
     failure: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sink: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    missing_artifacts: &'a [String],
 }
 
 fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
@@ -328,6 +343,7 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
             refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
             failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
             sink: report.sink.as_ref().map(|failure| failure.what.as_str()),
+            missing_artifacts: &report.artifacts,
         });
     }
     let run =
@@ -345,6 +361,10 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
     }
     if let Some(failure) = report.sink.clone() {
         return Err(failure.into());
+    }
+    if !report.artifacts.is_empty() {
+        let what = format!("artifacts are not delivered: {}", report.artifacts.join(", "));
+        return Err(Failure::of(Exit::Delivery, what).hint("they changed while they were read, or nobody took them in time"));
     }
     if report.unsent > 0 {
         let what = format!("{} of {} messages are not acknowledged by the hub", report.unsent, report.last);

@@ -216,7 +216,8 @@ impl Connection {
                     answer(&mut stream, 200, &json!({"orders": orders})).await?;
                 }
                 _ => {
-                    answer(&mut stream, 404, &json!({"type": "error", "code": "not_found", "message": "nothing is here"})).await?
+                    answer(&mut stream, 404, &json!({"type": "error", "code": "not_found", "message": "nothing is here"}))
+                        .await?;
                 }
             }
         }

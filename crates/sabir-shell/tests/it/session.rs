@@ -54,8 +54,7 @@ impl Adapter for Echo {
     fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
         match input {
             Input::Prompt { .. } if context.busy => Err(Refused("busy".to_owned())),
-            Input::Prompt { .. } => Ok(()),
-            Input::Permission { request_id, .. } if request_id == "q1" => Ok(()),
+            Input::Prompt { .. } | Input::Permission { request_id: "q1", .. } => Ok(()),
             Input::Permission { .. } => Err(Refused("no such question".to_owned())),
         }
     }
@@ -113,7 +112,7 @@ fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
 /// A shell from its beginning to its end.
 async fn shell(config: Config, adapter: &mut Echo) -> Report {
     let (_stop, stopped) = mpsc::channel(1);
-    run(config, adapter, stopped).await.expect("it ends")
+    Box::pin(run(config, adapter, stopped)).await.expect("it ends")
 }
 
 fn home() -> (tempfile::TempDir, Home) {
@@ -297,7 +296,7 @@ fn a_refusal_ends_delivery_and_not_the_run() {
         hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
         let mut echo = Echo::new();
         let (_stop, stopped) = mpsc::channel(1);
-        let failure = run(config(&home, Some(&hub), Some("work")), &mut echo, stopped).await.expect_err("refused");
+        let failure = Box::pin(run(config(&home, Some(&hub), Some("work")), &mut echo, stopped)).await.expect_err("refused");
         assert!(failure.what.contains("refused by the test") && echo.calls().is_empty(), "{failure:?}");
     });
 }

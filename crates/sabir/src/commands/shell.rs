@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
         let (ask, stop) = mpsc::channel(4);
         let signals = tokio::spawn(listen(ask));
         let telling = watched.map(|(name, status)| tokio::spawn(tell(name, status, json)));
-        let report = sabir_shell::shell::run(config, &mut adapter, stop).await;
+        let report = Box::pin(sabir_shell::shell::run(config, &mut adapter, stop)).await;
         signals.abort();
         if let Some(telling) = telling {
             telling.abort();

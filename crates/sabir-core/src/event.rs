@@ -111,6 +111,15 @@ macro_rules! vocabulary {
                 }
             }
 
+            /// Hands over every text with the key of its field; what comes back takes its place.
+            pub fn change_texts(&mut self, change: &mut dyn FnMut(&'static str, &str) -> Option<String>) {
+                match self {
+                    $(Self::$Kind { $($field),* } => {
+                        $($field.change(&mut |text| change($key, text));)*
+                    })*
+                }
+            }
+
             fn write_tag(&self, out: &mut Vec<u8>) {
                 let start: &[u8] = match self {
                     $(Self::$Kind { .. } => concat!("{\"kind\":\"", $tag, "\",\"runId\":").as_bytes()),*

@@ -227,6 +227,31 @@ impl Code {
         }
     }
 
+    /// The code that a close frame with that code stands for.
+    pub fn of_close(close: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.close() == close)
+    }
+
+    /// The code that a status alone stands for; of the two with 409, `conflict`.
+    pub fn of_status(status: u16) -> Option<Self> {
+        Self::ALL.into_iter().rev().find(|code| code.status() == status)
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::Fenced,
+        Self::Conflict,
+        Self::Malformed,
+        Self::TooLarge,
+        Self::Version,
+        Self::SlowDown,
+        Self::Unavailable,
+        Self::Internal,
+    ];
+
     /// Whether trying again can't help.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::TooLarge | Self::SlowDown | Self::Unavailable | Self::Internal | Self::NotFound)
@@ -236,6 +261,15 @@ impl Code {
 #[cfg(test)]
 mod tests {
     use super::{Code, FromHub, FromShell, OrderKind};
+
+    #[test]
+    fn codes_come_back_from_close_frames_and_statuses() {
+        for code in Code::ALL {
+            assert_eq!(Code::of_close(code.close()), Some(code));
+            assert_eq!(Code::of_status(code.status()).map(Code::status), Some(code.status()));
+        }
+        assert_eq!((Code::of_close(1000), Code::of_status(200)), (None, None));
+    }
 
     #[test]
     fn what_a_later_version_says_is_no_error() {

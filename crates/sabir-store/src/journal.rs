@@ -226,6 +226,19 @@ impl Journal {
         self.shared.lock().synced
     }
 
+    /// Ready when more than that is on the disk, with how much, or when nothing is written any more. For those who send on what
+    /// others append.
+    pub fn poll_synced(&self, after: Cursor, context: &mut Context<'_>) -> Poll<Cursor> {
+        let mut state = self.shared.lock();
+        if state.synced > after || state.trouble.is_some() {
+            return Poll::Ready(state.synced);
+        }
+        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
     /// Why nothing is written any more; `None` while all is well.
     pub fn trouble(&self) -> Option<Trouble> {
         self.shared.lock().trouble.clone()

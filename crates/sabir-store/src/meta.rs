@@ -80,23 +80,36 @@ const SECRET_STARTS: &[&str] =
 /// A shorter value is not a secret but a word, and would be found everywhere.
 const SHORTEST: usize = 8;
 
+/// Names that say it so clearly that any value counts, a plain word too.
+const SURE_NAMES: &[&str] = &["secret", "password", "passwd", "credential"];
+/// A plain word that is shorter is more likely a setting.
+const LONGEST_WORD: usize = 16;
+
 /// Whether a variable or an option of that name holds a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    // `--max-tokens` is a number.
-    !name.ends_with("tokens") && SECRET_NAMES.iter().any(|part| name.contains(part))
+    // `GIT_AUTHOR_NAME` is no secret; `--max-tokens` is a number.
+    let name = name.to_lowercase().replace("author_", "_").replace("author-", "-");
+    !name.ends_with("tokens") && !name.ends_with("author") && SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Whether a variable of that name and value holds a secret that can be looked for in texts.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    let is_path = value.starts_with('/') || value.starts_with('~');
+    let is_word = value.len() < LONGEST_WORD && value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_sure = || SURE_NAMES.iter().any(|part| name.to_lowercase().contains(part));
+    is_secret_name(name) && value.len() >= SHORTEST && !is_path && (!is_word || is_sure())
+}
+
+/// The variables that hold a secret, those with the longest values first.
+pub fn secrets(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let mut secrets: Vec<(String, String)> = variables.into_iter().filter(|(name, value)| is_secret(name, value)).collect();
+    secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+    secrets
 }
 
 /// The values of variables that hold a secret, the longest first.
 pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
-    let is_path = |value: &str| value.starts_with('/') || value.starts_with('~');
-    let mut values: Vec<String> = variables
-        .into_iter()
-        .filter(|(name, value)| is_secret_name(name) && value.len() >= SHORTEST && !is_path(value))
-        .map(|(_, value)| value)
-        .collect();
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    values
+    secrets(variables).into_iter().map(|(_, value)| value).collect()
 }
 
 /// A text with these values taken out.
@@ -131,7 +144,7 @@ pub fn without_secrets(arguments: &[String], prompt: &str, secrets: &[String]) -
 
 #[cfg(test)]
 mod tests {
-    use super::{secret_values, without_secrets, without_values};
+    use super::{is_secret, secret_values, without_secrets, without_values};
 
     #[test]
     fn secrets_are_taken_out_of_a_command_line_and_the_rest_stays() {
@@ -139,6 +152,14 @@ mod tests {
             [("MY_TOKEN", "very-long-value"), ("API_KEY", "short"), ("PATH", "/usr/bin:/bin"), ("SSH_AUTH_SOCK", "/tmp/x/y")];
         let secrets = secret_values(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(secrets, ["very-long-value"]);
+        for (name, value, want) in [
+            ("GIT_AUTHOR_NAME", "Ada Lovelace", false),
+            ("USE_AUTH", "disabled", false),
+            ("DB_PASSWORD", "disabled", true),
+            ("PROXY_AUTHORIZATION", "Basic YTpi", true),
+        ] {
+            assert_eq!(is_secret(name, value), want, "{name}");
+        }
         let cases = [
             (&["--model", "x", "say it"][..], &["--model", "x", "[prompt]"][..]),
             (&["--api-key", "abc", "-v"], &["--api-key", "[secret]", "-v"]),

@@ -126,7 +126,12 @@ impl Reader {
 
     /// Goes on after a record that was dealt with.
     pub fn resume(home: &Home, run_id: &str, after: Cursor) -> Result<Self, Trouble> {
-        let mut reader = Self::open(home, run_id)?;
+        Self::resume_in(home.run(run_id)?, after)
+    }
+
+    /// The same in any folder.
+    pub fn resume_in(folder: RunFolder, after: Cursor) -> Result<Self, Trouble> {
+        let mut reader = Self::of(folder)?;
         reader.skip_to(after).map_err(|error| Trouble::io("can't read the journal", &error))?;
         Ok(reader)
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod hub;
 pub(crate) mod past;
+pub(crate) mod shell;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Box<RunArguments>),
     Batch(BatchArguments),
+    Shell(Box<shell::ShellArguments>),
     Ls(past::LsArguments),
     Show(past::ShowArguments),
     Search(past::SearchArguments),

@@ -25,6 +25,11 @@ impl Failure {
         Self { exit: Exit::NotReady, what: what.into(), hint: None, cause: None }
     }
 
+    /// Something that ends the program in this way.
+    pub(crate) fn of(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, what: what.into(), hint: None, cause: None }
+    }
+
     /// Reading or writing failed.
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self { exit: Exit::Delivery, what: format!("{what}: {error}"), hint: None, cause: Some(error.kind()) }

@@ -41,6 +41,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Batch(arguments) => commands::batch::run(&arguments),
+        Command::Shell(arguments) => commands::shell::run(&arguments),
         Command::Ls(arguments) => commands::ls::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
         Command::Search(arguments) => commands::search::run(&arguments),

@@ -22,6 +22,8 @@ pub(super) trait Field {
     fn write(&self, out: &mut Vec<u8>);
     /// Copies what is borrowed.
     fn owned(self) -> Self::Static;
+    /// Hands over every text that it holds; what comes back takes its place.
+    fn change(&mut self, _: &mut dyn FnMut(&str) -> Option<String>) {}
 }
 
 impl Field for Cow<'_, str> {
@@ -32,6 +34,11 @@ impl Field for Cow<'_, str> {
     fn owned(self) -> Self::Static {
         Cow::Owned(self.into_owned())
     }
+    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        if let Some(text) = change(self) {
+            *self = Cow::Owned(text);
+        }
+    }
 }
 
 impl Field for Text<'_> {
@@ -41,6 +48,11 @@ impl Field for Text<'_> {
     }
     fn owned(self) -> Self::Static {
         self.into_owned()
+    }
+    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        if let Some(text) = change(self) {
+            *self = Text::from(text);
+        }
     }
 }
 
@@ -56,6 +68,11 @@ impl<T: Field> Field for Option<T> {
     }
     fn owned(self) -> Self::Static {
         self.map(Field::owned)
+    }
+    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        if let Some(value) = self {
+            value.change(change);
+        }
     }
 }
 
@@ -76,6 +93,9 @@ where
     }
     fn owned(self) -> Self::Static {
         self.into_iter().map(Field::owned).collect()
+    }
+    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        self.iter_mut().for_each(|item| item.change(change));
     }
 }
 
@@ -114,7 +134,7 @@ plain_fields! {
 
 /// Records of the vocabulary that hold text and are rare enough for serde.
 macro_rules! record_fields {
-    ($($Type:ident),*) => {$(
+    ($($Type:ident { $($text:ident),* }),* $(,)?) => {$(
         impl Field for $Type<'_> {
             type Static = $Type<'static>;
             fn write(&self, out: &mut Vec<u8>) {
@@ -123,11 +143,18 @@ macro_rules! record_fields {
             fn owned(self) -> Self::Static {
                 self.into_owned()
             }
+            fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+                $(self.$text.change(change);)*
+            }
         }
     )*};
 }
 
-record_fields!(SuggestedEdit, PlanItem, PermissionOption);
+record_fields! {
+    SuggestedEdit { file_path, replacement, title },
+    PlanItem { text },
+    PermissionOption { id, label },
+}
 
 /// Appends what serde writes for a value; our own records cannot fail to serialize.
 fn serde_value<T: Serialize>(value: &T, out: &mut Vec<u8>) {

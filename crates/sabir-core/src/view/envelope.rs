@@ -29,6 +29,7 @@ mod arguments;
 mod calls;
 mod deeds;
 mod message;
+pub mod notes;
 pub mod overview;
 pub mod read;
 mod shell;
@@ -368,7 +369,7 @@ impl Envelope {
         let answer = self.answer.take();
         let payload = Payload {
             summary: Some(Cow::Owned(answer.unwrap_or(sentence))),
-            artifacts: Some([]),
+            artifacts: Some(Vec::new()),
             meta: Some(Meta {
                 outcome: Some(*outcome),
                 exit_code: *exit_code,

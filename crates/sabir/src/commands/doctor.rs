@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
                 found,
             });
         }
-        Ok(checked)
+        Ok::<_, Failure>(checked)
     })?;
     if arguments.json {
         let mut out = Out::default();

@@ -16,6 +16,8 @@ mod run;
 #[allow(dead_code)]
 #[path = "../../../sabir-openai/tests/it/server.rs"]
 mod server;
+#[cfg(unix)]
+mod shell;
 mod talk;
 
 use std::io::Write as _;

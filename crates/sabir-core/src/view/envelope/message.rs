@@ -111,7 +111,7 @@ pub(super) struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) artifacts: Option<[(); 0]>,
+    pub(super) artifacts: Option<Vec<Artifact<'a>>>,
     // error
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<&'static str>,
@@ -126,6 +126,14 @@ pub(super) struct Payload<'a> {
     pub(super) meta: Option<Meta<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) partial: Option<Partial>,
+}
+
+/// A file that the run leaves.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Artifact<'a> {
+    pub(super) path: Text<'a>,
+    pub(super) sha256: Text<'a>,
+    pub(super) bytes: u64,
 }
 
 /// What a git command did, beyond repository and branch.
@@ -187,6 +195,12 @@ pub(super) struct Meta<'a> {
     /// The number of the order that the message is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) order: Option<u64>,
+    /// Whether the order is carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) accepted: Option<bool>,
+    /// Who gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<Text<'a>>,
     /// The field whose text is in fragments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) partial_field: Option<&'static str>,

@@ -28,6 +28,10 @@ pub struct Message<'a> {
 
 #[derive(Debug, Clone, Deserialize)]
 struct Payload<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    phase: Option<&'a RawValue>,
     /// The event, or a piece of its text.
     #[serde(borrow, default)]
     json: Option<&'a RawValue>,
@@ -55,6 +59,16 @@ impl Message<'_> {
     /// The number of the order that the message is about.
     pub fn order(&self) -> Option<u64> {
         self.payload.meta.as_ref()?.order
+    }
+
+    /// What it says in words: of a `log` or a `prompt`.
+    pub fn text(&self) -> Option<String> {
+        serde_json::from_str(self.payload.text?.get()).ok()
+    }
+
+    /// How far the run is: `starting`, `running`, `finalizing` or `done`, of a `status`.
+    pub fn phase(&self) -> Option<&str> {
+        self.payload.phase?.get().strip_prefix('"')?.strip_suffix('"')
     }
 }
 

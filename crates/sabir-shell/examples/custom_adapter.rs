@@ -1,0 +1,91 @@
+//! An adapter of one's own, in one file: what it does with a prompt, and how it is cancelled.
+//!
+//! ```sh
+//! cargo run -p sabir-shell --example custom_adapter -- "one two three"                       # the log stays on this machine
+//! WS_URL=ws://127.0.0.1:8080 cargo run -p sabir-shell --example custom_adapter               # prompts come from a hub
+//! ```
+//!
+//! The one here spells the words of its prompt, one after another, and takes further prompts for as long as somebody sends them.
+
+#![allow(clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sabir_core::event::{EventKind, Outcome};
+use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
+use sabir_shell::courier::Status;
+use sabir_shell::shell::{AfterCrash, run};
+use sabir_shell::{Config, Failure, Hub, Redactor, SessionId, Token};
+use sabir_store::Home;
+use tokio::sync::{mpsc, watch};
+
+/// Says the words of a prompt.
+struct Speller {
+    cancelled: watch::Sender<bool>,
+}
+
+impl Adapter for Speller {
+    fn name(&self) -> &'static str {
+        "speller"
+    }
+
+    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
+        match input {
+            Input::Prompt { .. } if context.busy => Err(Refused("one prompt at a time".to_owned())),
+            Input::Prompt { .. } => Ok(()),
+            Input::Permission { .. } => Err(Refused("nothing was asked".to_owned())),
+        }
+    }
+
+    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused> {
+        let Input::Prompt { text, .. } = input else { return Ok(None) };
+        let (context, text) = (context.clone(), text.to_owned());
+        self.cancelled.send_replace(false);
+        let mut cancelled = self.cancelled.subscribe();
+        Ok(Some(Box::pin(async move {
+            let mut run = context.begin("speller");
+            for word in text.split_inclusive(' ') {
+                run.tell(EventKind::Text { delta: word.into(), message_id: None });
+                let pause = tokio::time::sleep(Duration::from_millis(100));
+                tokio::select! {
+                    () = pause => {}
+                    _ = cancelled.wait_for(|cancelled| *cancelled) => return run.end(Outcome::Cancelled, None),
+                }
+            }
+            run.tell(EventKind::Final { text: text.as_str().into() });
+            run.end(Outcome::Completed, None)
+        })))
+    }
+
+    fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
+        self.cancelled.send_replace(true);
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let prompt = std::env::args().nth(1);
+    let session: SessionId = "custom-adapter".parse().map_err(|_| Failure::usage("no session"))?;
+    let token = std::env::var("AUTH_TOKEN").ok().map(|token| Token::new(&token)).transpose()?;
+    let hub = std::env::var("WS_URL").ok().map(|address| Hub::new(&address, &session, token)).transpose()?;
+    let config = Config {
+        home: Home::find()?,
+        redactor: Arc::new(Redactor::new(sabir_store::meta::secrets(std::env::vars()))?),
+        options: sabir_core::view::Options::default(),
+        wait: prompt.as_ref().map(|_| Duration::ZERO),
+        flush: Duration::from_secs(10),
+        after_crash: AfterCrash::Report,
+        status: watch::Sender::new(Status::default()),
+        session,
+        hub,
+        sink: None,
+        files: None,
+        prompt,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::delivery(error.to_string()))?;
+    let (_stop, stopped) = mpsc::channel(1);
+    let report = runtime.block_on(run(config, &mut Speller { cancelled: watch::Sender::new(false) }, stopped))?;
+    println!("{report:?}");
+    Ok(())
+}

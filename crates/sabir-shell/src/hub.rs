@@ -1,0 +1,170 @@
+//! Where the hub is, and who may speak to it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::Url;
+use rustls::ClientConfig;
+use sabir_protocol::SessionId;
+
+use crate::Failure;
+
+/// A token. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A token, unless there is something in it that no header can have.
+    pub fn new(text: &str) -> Result<Self, Failure> {
+        let text = text.trim();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Failure::usage("the token has characters that no token has"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// What it is, for those who must send or hide it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// A hub, as one session sees it.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    socket: Url,
+    http: Url,
+    token: Option<Token>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Hub {
+    /// The hub at an address with the scheme `ws` or `wss` (or `http`, `https`, which mean the same).
+    pub fn new(address: &str, session: &SessionId, token: Option<Token>) -> Result<Self, Failure> {
+        let bad = |why: &str| {
+            Failure::usage(format!("the address of the hub can't be used: {why}")).hint("it looks like wss://hub.example")
+        };
+        let mut socket = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+        let is_tls = match socket.scheme() {
+            "ws" | "http" => false,
+            "wss" | "https" => true,
+            _ => return Err(bad("its scheme is not ws or wss")),
+        };
+        if socket.host_str().is_none_or(str::is_empty) {
+            return Err(bad("it names no host"));
+        }
+        if !socket.username().is_empty() || socket.password().is_some() {
+            return Err(bad("it has a user or a password in it; the token has a place of its own"));
+        }
+        // An address that is parsed has a path that is the root or longer.
+        if socket.path() == "/" {
+            socket.set_path(&format!("/v1/shells/{}", session.in_address()));
+        }
+        socket.set_fragment(None);
+        let with_scheme = |scheme: &str| {
+            let text = socket.as_str().split_once(':').map_or("", |(_, rest)| rest);
+            Url::parse(&format!("{scheme}:{text}")).map_err(|error| bad(&error.to_string()))
+        };
+        let (ws, http) = if is_tls { ("wss", "https") } else { ("ws", "http") };
+        let tls = if is_tls { Some(tls()?) } else { None };
+        Ok(Self { socket: with_scheme(ws)?, http: with_scheme(http)?, token, tls })
+    }
+
+    /// The address of the WebSocket.
+    pub fn socket(&self) -> &Url {
+        &self.socket
+    }
+
+    /// The address of something below the path, by HTTP.
+    pub fn below(&self, name: &str) -> Url {
+        let mut url = self.http.clone();
+        let path = format!("{}/{name}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        url
+    }
+
+    /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
+    pub fn artifacts(&self) -> Option<Url> {
+        let mut url = self.http.clone();
+        let (before, session) = self.http.path().split_once("/v1/shells/")?;
+        let path = format!("{before}/v1/sessions/{session}/artifacts");
+        url.set_path(&path);
+        Some(url)
+    }
+
+    /// The value of the header that proves who we are.
+    pub fn authorization(&self) -> Option<String> {
+        self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()))
+    }
+
+    /// How to speak TLS, where the address says so.
+    pub fn tls(&self) -> Option<&Arc<ClientConfig>> {
+        self.tls.as_ref()
+    }
+
+    /// The host, for people.
+    pub fn name(&self) -> String {
+        let port = self.socket.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}{port}", self.socket.host_str().unwrap_or_default())
+    }
+}
+
+/// TLS with the certificates that this system trusts.
+fn tls() -> Result<Arc<ClientConfig>, Failure> {
+    use rustls_platform_verifier::BuilderVerifierExt as _;
+    let failed = |error: &dyn fmt::Display| {
+        Failure::usage(format!("TLS can't be had: {error}")).hint("are there certificates? SSL_CERT_FILE names a file with them")
+    };
+    provide();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&error))?
+        .with_platform_verifier()
+        .map_err(|error| failed(&error))?
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// One provider of cryptography for the whole program.
+pub(crate) fn provide() {
+    // It is an error only when there is one already, and then it is there.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hub, Token};
+
+    fn hub(address: &str) -> Result<Hub, crate::Failure> {
+        Hub::new(address, &"a b".parse().expect("a session"), None)
+    }
+
+    #[test]
+    fn an_empty_path_is_that_of_the_session_and_any_other_stays() {
+        let known = hub("ws://127.0.0.1:8080").expect("a hub");
+        assert_eq!(known.socket().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
+        assert_eq!(known.below("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
+        assert_eq!(known.name(), "127.0.0.1:8080");
+        let artifacts = known.artifacts().expect("a place for artifacts");
+        assert_eq!(artifacts.as_str(), "http://127.0.0.1:8080/v1/sessions/a%20b/artifacts");
+        let own = hub("http://h/my/own?x=1").expect("a hub");
+        assert_eq!(own.socket().as_str(), "ws://h/my/own?x=1");
+        assert_eq!(own.below("batches").as_str(), "http://h/my/own/batches?x=1");
+        for bad in ["", "h", "ftp://h", "ws://", "ws://u:p@h", "ws://u@h"] {
+            assert!(hub(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_printed() {
+        let token = Token::new(" t0ken\n").expect("a token");
+        assert_eq!((token.reveal(), format!("{token:?}").as_str()), ("t0ken", "Token(…)"));
+        assert!(Token::new("").is_err() && Token::new("a b").is_err() && Token::new("ü").is_err());
+    }
+}

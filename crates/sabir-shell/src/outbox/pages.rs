@@ -1,0 +1,109 @@
+//! Reads messages that may be told to others: what is on the disk, and nothing else.
+
+use std::sync::Arc;
+
+use sabir_store::cursor::Kept;
+use sabir_store::{Cursor, Kind, Reader};
+
+use super::Outbox;
+use crate::Failure;
+
+/// Messages that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The number of the first.
+    pub first: u64,
+    /// How many there are.
+    pub count: u32,
+    /// They, each with a line feed.
+    pub lines: Vec<u8>,
+}
+
+impl Page {
+    /// The number of the last.
+    pub fn last(&self) -> u64 {
+        self.first + u64::from(self.count) - 1
+    }
+}
+
+/// A reader of an outbox. It holds no message but those of a page and the one after it.
+#[derive(Debug)]
+pub struct Pages {
+    outbox: Arc<Outbox>,
+    reader: Option<Reader>,
+    /// The number of the message that the reader comes to next.
+    next: u64,
+    /// It was read already and does not belong to the last page.
+    held: Option<Kept>,
+}
+
+impl Pages {
+    /// A reader that stands nowhere yet.
+    pub fn of(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, reader: None, next: 0, held: None }
+    }
+
+    /// The messages from `first` on, as many as are there and fit; one that is larger than all of it comes alone. `None`: not
+    /// there yet.
+    pub fn page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
+        if first <= self.outbox.after() {
+            let what = format!("message {first} is asked for, and the log on this machine begins after {}", self.outbox.after());
+            return Err(Failure::delivery(what));
+        }
+        let synced = self.outbox.synced();
+        if self.reader.is_none() || self.next != first {
+            self.go_to(first)?;
+        }
+        let mut page = Page { first, count: 0, lines: Vec::new() };
+        while page.count < messages.max(1) {
+            let Some(kept) = self.take(synced)? else { break };
+            if self.next < first {
+                self.next += 1;
+                continue;
+            }
+            if page.count > 0 && page.lines.len() + kept.payload.len() >= bytes {
+                self.held = Some(kept);
+                break;
+            }
+            page.lines.extend_from_slice(&kept.payload);
+            page.lines.push(b'\n');
+            page.count += 1;
+            self.next += 1;
+        }
+        Ok((page.count > 0).then_some(page))
+    }
+
+    fn go_to(&mut self, first: u64) -> Result<(), Failure> {
+        let (message, before) = self.outbox.before(first);
+        self.held = None;
+        self.next = message;
+        let folder = self.outbox.folder.clone();
+        self.reader = Some(if before == Cursor::START { Reader::of(folder)? } else { Reader::resume_in(folder, before)? });
+        Ok(())
+    }
+
+    /// The next message, if it is on the disk.
+    fn take(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
+        if let Some(held) = self.held.take() {
+            if held.cursor <= synced {
+                return Ok(Some(held));
+            }
+            self.held = Some(held);
+            return Ok(None);
+        }
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        loop {
+            let next = reader.next().map_err(|error| Failure::delivery(format!("can't read the log: {error}")))?;
+            let Some(record) = next else { return Ok(None) };
+            if record.kind != Kind::Message {
+                continue;
+            }
+            let kept = Kept::from(record);
+            if kept.cursor <= synced {
+                return Ok(Some(kept));
+            }
+            self.held = Some(kept);
+            return Ok(None);
+        }
+    }
+}

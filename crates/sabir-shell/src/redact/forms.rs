@@ -1,0 +1,54 @@
+//! The ways in which a secret is written.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// Shorter pieces would be found everywhere.
+const SHORTEST: usize = 6;
+
+/// A secret as it is, as JSON (in a string, and in a string of a string) and addresses write it, and as base64 of anything that it
+/// stands in.
+pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
+    let mut forms = vec![value.as_bytes().to_vec()];
+    let escaped = escape(value);
+    forms.push(escape(&escaped).into_bytes());
+    forms.push(escaped.into_bytes());
+    // Some writers escape every slash.
+    forms.push(value.replace('/', "\\/").into_bytes());
+    for (upper, space) in [(true, "%20"), (false, "%20"), (true, "+")] {
+        forms.push(in_address(value, upper, space));
+    }
+    for offset in 0..3 {
+        let padded = [&[0; 2][..offset], value.as_bytes()].concat();
+        // Letters that hold bits of what stands before or after are not the secret's.
+        let (from, to) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let text = engine.encode(&padded);
+            forms.extend(text.get(from..to).map(|text| text.as_bytes().to_vec()));
+        }
+    }
+    forms.retain(|form| form.len() >= SHORTEST);
+    let mut unique: Vec<Vec<u8>> = Vec::new();
+    for form in forms {
+        if !unique.contains(&form) {
+            unique.push(form);
+        }
+    }
+    unique
+}
+
+fn escape(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
+}
+
+fn in_address(value: &str, upper: bool, space: &str) -> Vec<u8> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    let each = |byte: u8| match byte {
+        b' ' => space.to_owned(),
+        byte if plain(byte) => char::from(byte).to_string(),
+        byte if upper => format!("%{byte:02X}"),
+        byte => format!("%{byte:02x}"),
+    };
+    value.bytes().map(each).collect::<String>().into_bytes()
+}

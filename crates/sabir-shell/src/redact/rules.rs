@@ -1,0 +1,137 @@
+//! The forms of keys: how each begins, and what must follow.
+
+mod shapes;
+
+use shapes::{Shape, alphanumeric, base64_letter, hex, name_letter, upper_or_digit, url_letter};
+
+/// One form.
+#[derive(Debug)]
+pub struct Rule {
+    /// What stands in the mark.
+    pub name: &'static str,
+    /// The letters that it begins with.
+    pub(super) begins: &'static [&'static str],
+    /// It does not begin in the middle of a word.
+    apart: bool,
+    shape: Shape,
+}
+
+/// A place where a rule's first letters stand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'t> {
+    pub(super) bytes: &'t [u8],
+    /// The byte before all of them.
+    pub(super) before: Option<u8>,
+    /// Nothing more comes.
+    pub(super) whole: bool,
+    /// Where the letters begin.
+    pub(super) start: usize,
+    /// Where they end.
+    pub(super) after: usize,
+}
+
+/// Whether it is a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    No,
+    Yes {
+        from: usize,
+        to: usize,
+    },
+    /// What comes next decides.
+    Open,
+}
+
+impl Rule {
+    const fn token(
+        name: &'static str,
+        begins: &'static [&'static str],
+        letter: fn(u8) -> bool,
+        least: usize,
+        most: usize,
+    ) -> Self {
+        Self { name, begins, apart: true, shape: Shape::Token { letter, least, most, digit: false } }
+    }
+
+    const fn of(name: &'static str, begins: &'static [&'static str], apart: bool, shape: Shape) -> Self {
+        Self { name, begins, apart, shape }
+    }
+
+    /// Whether the form may begin here.
+    pub(super) fn may_begin(&self, bytes: &[u8], before: Option<u8>, at: usize) -> bool {
+        let previous = at.checked_sub(1).map_or(before, |index| bytes.get(index).copied());
+        !self.apart || !previous.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            // `\n` before a key is an escape and not a letter.
+            || previous.is_some_and(|byte| matches!(byte, b'n' | b't' | b'r'))
+                && at.checked_sub(2).and_then(|index| bytes.get(index)) == Some(&b'\\')
+    }
+
+    pub(super) fn verdict(&self, look: &Look<'_>) -> Verdict {
+        if !self.may_begin(look.bytes, look.before, look.start) {
+            return Verdict::No;
+        }
+        self.shape.verdict(look)
+    }
+}
+
+/// No token is longer.
+const LONG: usize = 4096;
+
+/// Every form, the longer beginnings of a family first.
+pub const ALL: &[Rule] = &[
+    Rule::token("anthropic-key", &["sk-ant-"], url_letter, 24, LONG),
+    Rule::token("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], url_letter, 20, LONG),
+    Rule::token("openrouter-key", &["sk-or-v1-"], hex, 32, LONG),
+    Rule::of("api-key", &["sk-"], true, Shape::Token { letter: alphanumeric, least: 24, most: 128, digit: true }),
+    Rule::token("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], alphanumeric, 30, 255),
+    Rule::token("github-token", &["github_pat_"], name_letter, 22, 255),
+    Rule::token(
+        "gitlab-token",
+        &["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glagent-", "glimt-", "gloas-"],
+        url_letter,
+        20,
+        300,
+    ),
+    Rule::token("aws-key-id", &["AKIA", "ASIA", "ABIA", "ACCA"], upper_or_digit, 16, 16),
+    Rule::of(
+        "aws-secret-key",
+        &["aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey", "secretAccessKey"],
+        false,
+        Shape::Assigned { letter: base64_letter, least: 40, most: 40 },
+    ),
+    Rule::token("google-key", &["AIza"], url_letter, 35, 35),
+    Rule::token("google-token", &["ya29."], url_letter, 20, LONG),
+    Rule::token("google-secret", &["GOCSPX-"], url_letter, 28, 28),
+    Rule::token(
+        "slack-token",
+        &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxe.", "xapp-"],
+        shapes::dotted,
+        20,
+        LONG,
+    ),
+    Rule::of("slack-webhook", &["hooks.slack.com/services/"], false, Shape::Rest { letter: base64_letter, least: 24 }),
+    Rule::token("npm-token", &["npm_"], alphanumeric, 36, 36),
+    Rule::token("pypi-token", &["pypi-"], url_letter, 50, LONG),
+    Rule::token("stripe-key", &["sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"], alphanumeric, 16, 255),
+    Rule::token("huggingface-token", &["hf_"], alphanumeric, 30, 64),
+    Rule::token("groq-key", &["gsk_"], alphanumeric, 40, 80),
+    Rule::token("xai-key", &["xai-"], alphanumeric, 60, 100),
+    Rule::token("perplexity-key", &["pplx-"], alphanumeric, 40, 80),
+    Rule::token("replicate-token", &["r8_"], alphanumeric, 37, 37),
+    Rule::token("digitalocean-token", &["dop_v1_", "doo_v1_", "dor_v1_"], hex, 64, 64),
+    Rule::token("docker-token", &["dckr_pat_"], url_letter, 20, 64),
+    Rule::token("vault-token", &["hvs.", "hvb."], url_letter, 24, LONG),
+    Rule::token("databricks-token", &["dapi"], hex, 32, 32),
+    Rule::token("linear-key", &["lin_api_"], alphanumeric, 32, 64),
+    Rule::token("notion-token", &["ntn_"], alphanumeric, 40, 60),
+    Rule::token("shopify-token", &["shpat_", "shpca_", "shppa_", "shpss_"], hex, 32, 32),
+    Rule::token("supabase-key", &["sbp_"], hex, 40, 40),
+    Rule::of("sendgrid-key", &["SG."], true, Shape::Dotted { parts: &[16, 32] }),
+    Rule::of("azure-key", &["AccountKey="], false, Shape::Rest { letter: base64_letter, least: 40 }),
+    Rule::of("jwt", &["eyJ"], true, Shape::Dotted { parts: &[8, 8, 16] }),
+    Rule::of("private-key", &["-----BEGIN "], false, Shape::PrivateKey),
+    Rule::of("url-password", &["://"], false, Shape::UserInfo),
+    Rule::of("authorization", &["uthorization", "AUTHORIZATION"], false, Shape::Header),
+    Rule::of("api-key", &["x-api-key", "X-Api-Key", "X-API-Key", "X-API-KEY"], true, Shape::Header),
+    Rule::of("authorization", &["Bearer ", "bearer "], true, Shape::Rest { letter: shapes::token_letter, least: 24 }),
+];

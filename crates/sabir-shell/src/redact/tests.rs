@@ -1,0 +1,156 @@
+//! What is found, where, and what is left alone.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use sabir_core::event::{Event, EventKind, RunId, Text, ToolKind};
+
+use super::{Redactor, Stream};
+
+fn redactor() -> Redactor {
+    let secrets = [("DB_PASSWORD", "p\"a/s\\s word+1"), ("PIN_SECRET", "8675309123"), ("MY_TOKEN", "hunter2-hunter2")];
+    Redactor::new(secrets.map(|(name, value)| (name.to_owned(), value.to_owned()))).expect("a redactor")
+}
+
+#[test]
+fn a_known_secret_is_found_in_every_way_that_it_is_written() {
+    let redactor = redactor();
+    for (text, want) in [
+        ("use hunter2-hunter2!", "use [secret MY_TOKEN]!"),
+        ("p\"a/s\\s word+1", "[secret DB_PASSWORD]"),
+        (r#"{"x":"p\"a/s\\s word+1"}"#, r#"{"x":"[secret DB_PASSWORD]"}"#),
+        (r#"{"x":"{\"y\":\"p\\\"a/s\\\\s word+1\"}"}"#, r#"{"x":"{\"y\":\"[secret DB_PASSWORD]\"}"}"#),
+        ("?p=p%22a%2Fs%5Cs%20word%2B1&", "?p=[secret DB_PASSWORD]&"),
+        ("?p=p%22a%2fs%5cs%20word%2b1&", "?p=[secret DB_PASSWORD]&"),
+        ("hunter2-hunter2hunter2-hunter2", "[secret MY_TOKEN][secret MY_TOKEN]"),
+        ("hunter2-hunter", "hunter2-hunter"),
+        ("nothing here", "nothing here"),
+    ] {
+        assert_eq!(redactor.text(text), want);
+    }
+    for before in ["", "u", "user:", "x:y"] {
+        let text = base64::engine::general_purpose::STANDARD.encode(format!("{before}hunter2-hunter2 and so on"));
+        assert!(redactor.text(&text).contains("[secret MY_TOKEN]"), "{text}");
+    }
+}
+
+#[test]
+fn arguments_stay_json() {
+    let redactor = redactor();
+    for (text, want) in [
+        (r#"{"pin":8675309123,"n":1}"#, r#"{"n":1,"pin":"[secret PIN_SECRET]"}"#),
+        (r#"{"a":"p\"a\/s\\s word+1"}"#, r#"{"a":"[secret DB_PASSWORD]"}"#),
+        (r#"{"a":"\u0068unter2-hunter2"}"#, r#"{"a":"[secret MY_TOKEN]"}"#),
+        (r#"{"hunter2-hunter2":1}"#, r#"{"[secret MY_TOKEN]":1}"#),
+        (
+            r#"{"c":"curl -H 'Authorization: Bearer abcdefgh12345678'"}"#,
+            r#"{"c":"curl -H 'Authorization: Bearer [secret authorization]'"}"#,
+        ),
+        (r#"{"a": "x\ny"}"#, r#"{"a": "x\ny"}"#),
+    ] {
+        assert_eq!(redactor.json(text), want);
+        serde_json::from_str::<serde_json::Value>(&redactor.json(text)).expect("JSON");
+    }
+}
+
+fn text(delta: &str, message: &str) -> EventKind<'static> {
+    EventKind::Text { delta: Text::from(delta.to_owned()), message_id: Some(message.to_owned().into()) }
+}
+
+/// What a run of these events tells.
+fn run(kinds: Vec<EventKind<'static>>) -> Vec<Event<'static>> {
+    let mut stream = Stream::new(Arc::new(redactor()));
+    let mut told = Vec::new();
+    for (kind, seq) in kinds.into_iter().zip(1..) {
+        let event = Event { run_id: RunId::from("r"), seq, at: None, line: None, parent_tool_call_id: None, kind };
+        stream.event(&event, &mut |event| told.push(event.clone().into_owned()));
+    }
+    assert!(told.iter().zip(1..).all(|(event, seq)| event.seq == seq), "numbers are dense");
+    told
+}
+
+fn said(events: &[Event<'_>]) -> String {
+    let piece = |event: &Event<'_>| match &event.kind {
+        EventKind::Text { delta, .. } => {
+            assert!(!delta.is_empty(), "no piece is empty");
+            delta.to_string()
+        }
+        EventKind::ToolUpdate { output_delta: Some(delta), .. } => delta.to_string(),
+        _ => String::new(),
+    };
+    events.iter().map(piece).collect()
+}
+
+fn end() -> EventKind<'static> {
+    EventKind::TurnEnd { turn: 1, stop_reason: None }
+}
+
+#[test]
+fn a_secret_in_pieces_is_found_wherever_it_is_cut() {
+    let github = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let block = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc123==\n-----END RSA PRIVATE KEY-----";
+    for (secret, mark) in [
+        ("hunter2-hunter2", "[secret MY_TOKEN]"),
+        (github.as_str(), "[secret github-token]"),
+        (block, "[secret private-key]"),
+        ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [secret authorization]"),
+        ("postgres://me:s3cr3t@host/db", "postgres://me:[secret url-password]@host/db"),
+    ] {
+        let whole = format!("say {secret}, then more");
+        let want = format!("say {mark}, then more");
+        assert_eq!(redactor().text(&whole), want);
+        for first in 1..whole.len() - 1 {
+            for second in [first + 1, usize::midpoint(first, whole.len()), whole.len() - 1] {
+                let (second, pieces) = (second.max(first), &whole);
+                let pieces = [&pieces[..first], &pieces[first..second], &pieces[second..]];
+                let events = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| text(piece, "m"));
+                assert_eq!(said(&run(events.chain([end()]).collect())), want, "{pieces:?}");
+            }
+        }
+        let letters = whole.chars().map(|letter| text(&letter.to_string(), "m")).chain([end()]).collect();
+        assert_eq!(said(&run(letters)), want);
+    }
+}
+
+#[test]
+fn what_only_begins_like_a_secret_is_told_when_the_message_is_over() {
+    let events = run(vec![text("it is hunter2-", "m"), text("next", "n"), end()]);
+    assert_eq!(said(&events), "it is hunter2-next");
+    let ids: Vec<_> = events.iter().map(|event| event.kind.tag()).collect();
+    assert_eq!(ids, ["text", "text", "text", "turnEnd"]);
+    // What is between two pieces and does not end the message does not cut it.
+    let activity = || EventKind::Activity { message: "working".into() };
+    let events = run(vec![text("hunter2-", "m"), activity(), text("hunter2", "m"), end()]);
+    assert_eq!(said(&events), "[secret MY_TOKEN]");
+}
+
+#[test]
+fn every_text_of_an_event_is_looked_at_and_names_stay_apart() {
+    let call = format!("ghp_{}", "x".repeat(36));
+    let start = EventKind::ToolStart {
+        tool_call_id: call.clone().into(),
+        name: "Bash".into(),
+        input: Some(r#"{"command":"echo hunter2-hunter2"}"#.into()),
+        tool_kind: ToolKind::Execute,
+        title: Some("echo hunter2-hunter2".into()),
+    };
+    let update = |piece: &str| EventKind::ToolUpdate {
+        tool_call_id: call.clone().into(),
+        input: None,
+        output_delta: Some(Text::from(piece.to_owned())),
+    };
+    let events = run(vec![start, update("hunter2-h"), update("unter2\n"), end()]);
+    let mut json = Vec::new();
+    events.iter().for_each(|event| event.write_json(&mut json));
+    let json = String::from_utf8(json).expect("UTF-8");
+    assert!(!json.contains("hunter2-hunter2") && json.matches("[secret MY_TOKEN]").count() == 3, "{json}");
+    assert_eq!(json.matches(&call).count(), 2, "{json}");
+}
+
+#[test]
+fn a_piece_without_end_is_told_in_the_end() {
+    let long = "a".repeat(200_000);
+    let events = run(vec![text("-----BEGIN PRIVATE KEY-----\n", "m"), text(&long, "m"), text(&long, "m"), end()]);
+    let said = said(&events);
+    assert!(said.starts_with("[secret private-key]"), "{}", &said[..40]);
+}

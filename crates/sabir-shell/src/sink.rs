@@ -1,0 +1,311 @@
+//! A folder or a bucket that has the log too.
+//!
+//! ```text
+//!  PREFIX/sessions/SESSION/
+//!    epochs/00000001.json                                    who writes from when on: {writer, epoch, after}
+//!    log/00000001-000000000001-000000000812-SHA256.jsonl     messages 1 to 812
+//!    messages.json, messages-0001.json, …                    the same, put together: at 50 MB, and at the end
+//! ```
+//!
+//! A bucket has no append. So the log is there as segments that are made once and never changed, by creates that fail when the
+//! name is taken; the name has the hash of the bytes, so a create whose answer was lost is known to be ours. Where the log ends
+//! is what the list of names says.
+//!
+//! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
+//! so one who was thought dead may go on and does no harm, and stops when it sees the claim.
+
+mod bring;
+mod compose;
+mod names;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::TryStreamExt as _;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig};
+use sabir_protocol::{Code, Refusal, SessionId};
+use tokio::sync::watch;
+use tokio::time::{sleep, sleep_until, timeout_at};
+
+use crate::courier::Ended;
+use crate::outbox::{Outbox, Page, Pages, Place};
+use crate::{Failure, deliver};
+use names::{Claim, Names, Segment};
+
+/// A segment has so many messages, or bytes, at most, and waits for more for so long.
+const MESSAGES: u32 = 5_000;
+const BYTES: usize = 4 << 20;
+const AGE: Duration = Duration::from_secs(5);
+/// `messages.json` is followed by another at this size.
+const ROLL: usize = 50_000_000;
+
+/// Where the log goes.
+#[derive(Debug, Clone)]
+pub struct Sink {
+    store: Arc<dyn ObjectStore>,
+    names: Names,
+    /// For people.
+    title: String,
+    /// When a part is full.
+    roll: usize,
+}
+
+/// Why a sink takes no more for now, or at all.
+enum Stop {
+    Later(String),
+    Never(Refusal),
+    Broken(Failure),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Later(error.to_string())
+    }
+}
+
+impl Sink {
+    /// A folder, which is made if it is not there.
+    pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("can't keep the log in {}: {error}", path.display()));
+        std::fs::create_dir_all(path).map_err(|error| failed(&error))?;
+        let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?.with_fsync(true);
+        Ok(Self::of(Arc::new(store), "", session, path.display().to_string()))
+    }
+
+    /// A bucket of S3, or of what speaks like it. Where it is and who we are, the variables of AWS say.
+    pub fn bucket(bucket: &str, prefix: &str, session: &SessionId) -> Result<Self, Failure> {
+        crate::hub::provide();
+        let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
+            .iter()
+            .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
+        let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
+        let store = AmazonS3Builder::from_env().with_bucket_name(bucket).with_allow_http(is_plain).with_retry(retry).build();
+        let store = store.map_err(|error| {
+            Failure::usage(format!("the bucket {bucket} can't be used: {error}"))
+                .hint("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how")
+        })?;
+        Ok(Self::of(Arc::new(store), prefix, session, format!("s3://{bucket}")))
+    }
+
+    fn of(store: Arc<dyn ObjectStore>, prefix: &str, session: &SessionId, title: String) -> Self {
+        Self { store, names: Names::new(prefix, session), title, roll: ROLL }
+    }
+
+    /// The same with parts of another size.
+    #[must_use]
+    pub fn rolling_at(self, bytes: usize) -> Self {
+        Self { roll: bytes, ..self }
+    }
+
+    /// What it is, for people.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Where a new log begins: after what is there. `None` when nothing is.
+    pub async fn place(&self) -> Result<Option<Place>, Failure> {
+        let failed = |error: Error| Failure::delivery(format!("{} can't be read: {error}", self.title));
+        let claims = self.claims().await.map_err(failed)?;
+        let last = names::last(&claims, &self.segments().await.map_err(failed)?);
+        Ok(claims.last().map(|claim| Place { epoch: claim.epoch + 1, after: last.max(claim.after) }))
+    }
+
+    /// Delivers until the log is over and all of it is there.
+    pub async fn run(self, outbox: Arc<Outbox>, mut finish: watch::Receiver<Option<Instant>>) -> Ended {
+        let mut pages = Pages::of(Arc::clone(&outbox));
+        let mut acked = None;
+        let mut backoff = deliver::Delivery::default();
+        loop {
+            let done = tokio::select! {
+                done = self.deliver(&outbox, &mut pages, &mut acked, finish.clone()) => done,
+                () = deadline(finish.clone()) => return unsent(&outbox, acked),
+            };
+            let why = match done {
+                Ok(()) => return Ended::Delivered,
+                Err(Stop::Never(refusal)) => return Ended::Refused(refusal),
+                Err(Stop::Broken(failure)) => return Ended::Failed(failure),
+                Err(Stop::Later(why)) => why,
+            };
+            let now = Instant::now();
+            let deliver::Next::Again(at) = backoff.lost(&deliver::Lost::Broken(why), now, fastrand::f64()) else { continue };
+            tokio::select! {
+                () = sleep_until(at.into()) => {}
+                () = deadline(finish.clone()) => return unsent(&outbox, acked),
+            }
+            finish.borrow_and_update();
+        }
+    }
+
+    async fn deliver(
+        &self,
+        outbox: &Arc<Outbox>,
+        pages: &mut Pages,
+        acked: &mut Option<u64>,
+        mut finish: watch::Receiver<Option<Instant>>,
+    ) -> Result<(), Stop> {
+        let mut last = self.claim(outbox).await?;
+        *acked = Some(last);
+        let mut since_rolled = 0;
+        loop {
+            let is_finishing = finish.borrow_and_update().is_some();
+            if !is_finishing {
+                self.gather(outbox, last, &mut finish).await;
+            }
+            while let Some(page) = pages.page(last + 1, MESSAGES, BYTES).map_err(Stop::Broken)? {
+                self.put(outbox, &page).await?;
+                last = page.last();
+                *acked = Some(last);
+                since_rolled += page.lines.len();
+                self.still_ours(outbox).await?;
+                if since_rolled >= self.roll {
+                    self.compose(false).await?;
+                    since_rolled = 0;
+                }
+            }
+            if is_finishing && last >= outbox.last() {
+                self.still_ours(outbox).await?;
+                return self.compose(true).await;
+            }
+        }
+    }
+
+    /// Waits until there is enough for a segment, or there has been something for long enough, or the end.
+    async fn gather(&self, outbox: &Outbox, last: u64, finish: &mut watch::Receiver<Option<Instant>>) {
+        let mut seen = outbox.synced();
+        while outbox.last() <= last {
+            tokio::select! {
+                cursor = outbox.synced_after(seen), if outbox.trouble().is_none() => seen = cursor,
+                _ = finish.changed() => return,
+            }
+        }
+        let due = tokio::time::Instant::now() + AGE;
+        while outbox.last().saturating_sub(last) < u64::from(MESSAGES) {
+            tokio::select! {
+                more = timeout_at(due, outbox.synced_after(seen)), if outbox.trouble().is_none() => match more {
+                    Ok(cursor) => seen = cursor,
+                    Err(_) => return,
+                },
+                _ = finish.changed() => return,
+                () = sleep(AGE) => return,
+            }
+        }
+    }
+
+    /// Claims the epoch; the number of the last message that is there.
+    async fn claim(&self, outbox: &Outbox) -> Result<u64, Stop> {
+        let claims = self.claims().await?;
+        let segments = self.segments().await?;
+        let last = names::last(&claims, &segments).max(outbox.after());
+        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after: last };
+        if let Some(known) = claims.iter().find(|claim| claim.epoch >= own.epoch) {
+            // Our own claim, before the connection was lost.
+            return if known.writer == own.writer && known.epoch == own.epoch { Ok(last) } else { Err(fenced(known)) };
+        }
+        let bytes = serde_json::to_vec(&own).unwrap_or_default();
+        match self.create(&self.names.claim(own.epoch).ok_or_else(bad_name)?, bytes).await {
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                Err(Stop::Later("the epoch was claimed at the same time".to_owned()))
+            }
+            created => Ok(created.map(|()| last)?),
+        }
+    }
+
+    /// Nobody has claimed a later epoch.
+    async fn still_ours(&self, outbox: &Outbox) -> Result<(), Stop> {
+        let claims = self.claim_names().await?;
+        match claims.iter().find(|epoch| **epoch > outbox.epoch()) {
+            None => Ok(()),
+            Some(epoch) => Err(fenced(&Claim { writer: String::new(), epoch: *epoch, after: 0 })),
+        }
+    }
+
+    async fn put(&self, outbox: &Outbox, page: &Page) -> Result<(), Stop> {
+        let segment = Segment { epoch: outbox.epoch(), first: page.first, last: page.last(), sha256: sha256(&page.lines) };
+        let name = self.names.segment(&segment).ok_or_else(bad_name)?;
+        match self.create(&name, page.lines.clone()).await {
+            // The name has the hash of what is in it: an answer was lost, and that is all.
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(()),
+            created => Ok(created?),
+        }
+    }
+
+    async fn create(&self, name: &Path, bytes: Vec<u8>) -> Result<(), Error> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        self.store.put_opts(name, PutPayload::from(bytes), options).await.map(drop)
+    }
+
+    async fn claim_names(&self) -> Result<Vec<u32>, Error> {
+        let Some(folder) = self.names.claims() else { return Ok(Vec::new()) };
+        let found: Vec<_> = self.store.list(Some(&folder)).try_collect().await?;
+        let mut epochs: Vec<u32> = found.iter().filter_map(|meta| names::epoch_of(&meta.location)).collect();
+        epochs.sort_unstable();
+        Ok(epochs)
+    }
+
+    /// All claims, the earliest first.
+    async fn claims(&self) -> Result<Vec<Claim>, Error> {
+        let mut claims = Vec::new();
+        for name in self.claim_names().await?.into_iter().filter_map(|epoch| self.names.claim(epoch)) {
+            let bytes = self.store.get(&name).await?.bytes().await?;
+            claims.extend(serde_json::from_slice::<Claim>(&bytes).ok());
+        }
+        Ok(claims)
+    }
+
+    /// All segments, in order.
+    async fn segments(&self) -> Result<Vec<Segment>, Error> {
+        let Some(folder) = self.names.log() else { return Ok(Vec::new()) };
+        let found: Vec<_> = self.store.list(Some(&folder)).try_collect().await?;
+        let mut segments: Vec<Segment> = found.iter().filter_map(|meta| Segment::of(&meta.location)).collect();
+        segments.sort_by_key(|segment| (segment.epoch, segment.first, std::cmp::Reverse(segment.last)));
+        Ok(segments)
+    }
+}
+
+fn fenced(claim: &Claim) -> Stop {
+    Stop::Never(Refusal::new(Code::Fenced, format!("somebody else writes this session, from epoch {} on", claim.epoch)))
+}
+
+fn bad_name() -> Stop {
+    Stop::Broken(Failure::usage("the prefix or the session can't be a name there"))
+}
+
+fn unsent(outbox: &Outbox, acked: Option<u64>) -> Ended {
+    match outbox.last().saturating_sub(acked.unwrap_or(outbox.after())) {
+        // All is there, but `messages.json` is not put together.
+        0 => Ended::Unsent(1),
+        count => Ended::Unsent(count),
+    }
+}
+
+/// The hash of bytes, in hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Waits for the end of the time after which nobody waits any more.
+pub(crate) async fn deadline(mut finish: watch::Receiver<Option<Instant>>) {
+    loop {
+        let until = *finish.borrow_and_update();
+        let over = async {
+            match until {
+                Some(until) => sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = over => return,
+            changed = finish.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+        }
+    }
+}

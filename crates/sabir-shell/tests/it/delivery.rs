@@ -1,0 +1,243 @@
+//! A log against a hub that drops, repeats, refuses, falls silent and comes back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sabir_protocol::{Code, Order, OrderKind, SessionId, Taken};
+use sabir_shell::courier::{self, Courier, Ended, Names, Status};
+use sabir_shell::outbox::{Outbox, Place};
+use sabir_shell::{Hub, Token};
+use sabir_store::Home;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::hub::{FakeHub, Fault};
+
+fn session() -> SessionId {
+    "s-1".parse().expect("a session")
+}
+
+fn message(seq: u64) -> Vec<u8> {
+    let text = "y".repeat(usize::try_from(seq * 31 % 4_000).expect("small"));
+    format!("{{\"sessionId\":\"s-1\",\"ts\":\"t\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n")
+        .into_bytes()
+}
+
+/// A log and the courier that delivers it.
+struct Sending {
+    outbox: Arc<Outbox>,
+    finish: watch::Sender<Option<Instant>>,
+    status: watch::Receiver<Status>,
+    orders: mpsc::Receiver<Order>,
+    taken: mpsc::Sender<Taken>,
+    courier: JoinHandle<Ended>,
+    _dealt_with: watch::Sender<u64>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+fn open(home: &Home) -> Arc<Outbox> {
+    let known = Outbox::open(home, &session()).expect("readable");
+    Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Place::FIRST).expect("created")))
+}
+
+impl Sending {
+    fn new(url: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let outbox = open(&Home::at(folder.path().join("home")));
+        Self { _folder: Some(folder), ..Self::of(outbox, url) }
+    }
+
+    fn of(outbox: Arc<Outbox>, url: &str) -> Self {
+        let (to_orders, orders) = mpsc::channel(8);
+        let (taken, from_taken) = mpsc::channel(8);
+        let (dealt_with, from_dealt_with) = watch::channel(outbox.found().orders);
+        let (to_status, status) = watch::channel(Status::default());
+        let (finish, from_finish) = watch::channel(None);
+        let hub = Hub::new(url, outbox.session(), Some(Token::new("t0ken").expect("a token"))).expect("a hub");
+        let courier = Courier {
+            hub,
+            outbox: Arc::clone(&outbox),
+            names: Names { agent: Some("test".to_owned()), takes: vec!["prompt".to_owned()] },
+            orders: to_orders,
+            taken: from_taken,
+            dealt_with: from_dealt_with,
+            status: to_status,
+            finish: from_finish,
+        };
+        let courier = tokio::spawn(courier.run());
+        Self { outbox, finish, status, orders, taken, courier, _dealt_with: dealt_with, _folder: None }
+    }
+
+    fn write(&self, count: u64) {
+        for _ in 0..count {
+            self.outbox.append(&message(self.outbox.last() + 1));
+        }
+    }
+
+    async fn end(self) -> Ended {
+        self.finish.send_replace(Some(Instant::now() + Duration::from_secs(60)));
+        self.courier.await.expect("it ends")
+    }
+}
+
+/// As in the program: who delivers is not who writes.
+fn on_threads(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test);
+}
+
+#[test]
+fn everything_arrives_once_whatever_the_hub_does() {
+    on_threads(async {
+        for faults in [
+            vec![],
+            vec![Fault::DropBatch],
+            vec![Fault::DropAck],
+            vec![Fault::Gap, Fault::Gap],
+            vec![Fault::End("unavailable"), Fault::End("internal"), Fault::End("something new")],
+            vec![Fault::Refuse("unavailable", 503), Fault::DropAck, Fault::Gap, Fault::DropBatch],
+        ] {
+            let hub = FakeHub::start().await;
+            hub.with(|state| state.faults.extend(faults.clone()));
+            let sending = Sending::new(&hub.url());
+            for _ in 0..20 {
+                sending.write(100);
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(sending.end().await, Ended::Delivered, "{faults:?}");
+            assert_eq!(hub.messages().len(), 2_000, "{faults:?}");
+            hub.with(|state| assert!(state.authorized.iter().all(|header| header.as_deref() == Some("Bearer t0ken"))));
+        }
+    });
+}
+
+#[test]
+fn http_is_used_where_no_websocket_can_be_had() {
+    on_threads(async {
+        let hub = FakeHub::start().await;
+        hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::Gap, Fault::DropAck]));
+        let mut sending = Sending::new(&hub.url());
+        sending.write(500);
+        hub.until("all by HTTP", |state| state.messages.len() == 500).await;
+        hub.with(|state| {
+            assert!(state.by_http > 0);
+            let (order, kind) = (1, OrderKind::Cancel);
+            state.orders.insert(1, Order { order, kind, text: None, reason: None, request_id: None, decision: None, by: None });
+        });
+        assert_eq!(sending.orders.recv().await.map(|order| order.order), Some(1));
+        sending.taken.send(Taken { order: 1, accepted: true, reason: None }).await.expect("taken");
+        hub.until("the answer", |state| state.taken.len() == 1).await;
+        sending.write(5);
+        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(hub.messages().len(), 505);
+    });
+}
+
+#[test]
+fn final_refusals_end_delivery_and_nothing_else() {
+    on_threads(async {
+        for (fault, code) in [
+            (Fault::Refuse("unauthorized", 401), Code::Unauthorized),
+            (Fault::Refuse("forbidden", 403), Code::Forbidden),
+            (Fault::Refuse("version", 426), Code::Version),
+            (Fault::End("fenced"), Code::Fenced),
+            (Fault::End("conflict"), Code::Conflict),
+            (Fault::End("malformed"), Code::Malformed),
+        ] {
+            let hub = FakeHub::start().await;
+            hub.with(|state| state.faults.push_back(fault));
+            let mut sending = Sending::new(&hub.url());
+            sending.write(1);
+            let ended = (&mut sending.courier).await.expect("it ends");
+            assert!(matches!(&ended, Ended::Refused(refusal) if refusal.code == code), "{code:?}: {ended:?}");
+            // The log goes on.
+            sending.write(1);
+            sending.outbox.sync().expect("synced");
+        }
+        // A hub that has more than this machine has lost its way.
+        let hub = FakeHub::start().await;
+        hub.with(|state| state.begin = 5);
+        let ended = Sending::new(&hub.url()).end().await;
+        assert!(matches!(ended, Ended::Refused(refusal) if refusal.code == Code::Conflict));
+    });
+}
+
+#[test]
+fn a_hub_that_is_away_slows_nothing_and_gets_all_of_it_when_it_is_back() {
+    on_threads(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let sending = Sending::new(&format!("ws://{address}"));
+        sending.write(3_000);
+        let mut status = sending.status.clone();
+        status.wait_for(|status| status.trouble.is_some()).await.expect("it tries");
+        let hub = FakeHub::on(tokio::net::TcpListener::bind(address).await.expect("the port again"));
+        hub.until("all of it", |state| state.messages.len() == 3_000).await;
+        assert_eq!(sending.end().await, Ended::Delivered);
+    });
+}
+
+#[test]
+fn a_hub_that_takes_nothing_is_left_and_asked_again() {
+    on_threads(async {
+        let hub = FakeHub::start().await;
+        let sending = Sending::new(&hub.url());
+        sending.write(1);
+        hub.until("one", |state| state.messages.len() == 1).await;
+        hub.with(|state| state.stalled = true);
+        sending.write(5_000);
+        let mut status = sending.status.clone();
+        status.wait_for(|status| status.trouble.is_some()).await.expect("the silence is noticed");
+        assert!(status.borrow().sent < 5_001, "not all of it is on the way");
+        hub.with(|state| state.stalled = false);
+        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(hub.messages().len(), 5_001);
+    });
+}
+
+#[test]
+fn a_later_shell_goes_on_where_the_hub_is() {
+    on_threads(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = Home::at(folder.path().join("home"));
+        let hub = FakeHub::start().await;
+        for round in 1..=3_u64 {
+            let sending = Sending::of(open(&home), &hub.url());
+            sending.write(200);
+            assert_eq!(sending.end().await, Ended::Delivered);
+            assert_eq!(hub.messages().len() as u64, 200 * round);
+        }
+        hub.with(|state| {
+            let epochs: Vec<_> = state.hellos.iter().map(|hello| hello["epoch"].as_u64().expect("a number")).collect();
+            assert_eq!(epochs, [1, 2, 3]);
+            assert!(state.hellos.windows(2).all(|pair| pair[0]["writer"] == pair[1]["writer"]));
+            assert_eq!(state.duplicates, 0);
+        });
+    });
+}
+
+#[test]
+fn a_new_machine_is_given_its_place() {
+    on_threads(async {
+        let hub = FakeHub::start().await;
+        hub.with(|state| (state.begin, state.writer) = (40, Some(("another".to_owned(), 4))));
+        let known = Hub::new(&hub.url(), &session(), None).expect("a hub");
+        let place = courier::place(&known, &session(), "w", &Names::default()).await.expect("an answer");
+        assert_eq!(place, Some(Place { epoch: 5, after: 40 }));
+        hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
+        let refused = courier::place(&known, &session(), "w", &Names::default()).await;
+        assert!(refused.is_err_and(|refusal| refusal.code == Code::Unauthorized));
+    });
+}
+
+#[test]
+fn what_is_not_sent_in_time_is_counted() {
+    on_threads(async {
+        let hub = FakeHub::start().await;
+        hub.with(|state| state.stalled = true);
+        let sending = Sending::new(&hub.url());
+        sending.write(7);
+        sending.finish.send_replace(Some(Instant::now()));
+        assert_eq!(sending.courier.await.expect("it ends"), Ended::Unsent(7));
+    });
+}

@@ -1,0 +1,351 @@
+//! Whole sessions: prompts, orders, ends, and shells that come after others.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sabir_core::event::{EventKind, Outcome};
+use sabir_core::view::Options;
+use sabir_protocol::{Order, OrderKind, SessionId};
+use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
+use sabir_shell::courier::Status;
+use sabir_shell::shell::{AfterCrash, run};
+use sabir_shell::{Config, Failure, Hub, Outbox, Place, Redactor, Report};
+use sabir_store::Home;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use crate::hub::{FakeHub, Fault};
+
+fn session() -> SessionId {
+    "s-1".parse().expect("a session")
+}
+
+/// Says its prompt back; `wait` makes it wait to be cancelled.
+#[derive(Clone)]
+struct Echo {
+    cancelled: watch::Sender<bool>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Echo {
+    fn new() -> Self {
+        Self { cancelled: watch::Sender::new(false), calls: Arc::default() }
+    }
+
+    fn called(&self, what: impl Into<String>) {
+        self.calls.lock().expect("calls").push(what.into());
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.calls.lock().expect("calls").clone()
+    }
+}
+
+impl Adapter for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn on_init(&mut self, _: &Context) -> Result<(), Failure> {
+        self.called("init");
+        Ok(())
+    }
+
+    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
+        match input {
+            Input::Prompt { .. } if context.busy => Err(Refused("busy".to_owned())),
+            Input::Prompt { .. } | Input::Permission { request_id: "q1", .. } => Ok(()),
+            Input::Permission { .. } => Err(Refused("no such question".to_owned())),
+        }
+    }
+
+    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused> {
+        let text = match input {
+            Input::Prompt { text, .. } => text.to_owned(),
+            Input::Permission { allow, .. } => {
+                self.called(format!("permission {allow}"));
+                return Ok(None);
+            }
+        };
+        self.called(format!("prompt {text}"));
+        let (context, mut cancelled) = (context.clone(), self.cancelled.subscribe());
+        Ok(Some(Box::pin(async move {
+            let mut run = context.begin("echo");
+            run.tell(EventKind::Text { delta: text.as_str().into(), message_id: None });
+            if text.starts_with("wait") {
+                cancelled.wait_for(|cancelled| *cancelled).await.expect("somebody can cancel");
+                return run.end(Outcome::Cancelled, None);
+            }
+            run.tell(EventKind::Final { text: text.into() });
+            run.end(Outcome::Completed, None)
+        })))
+    }
+
+    fn on_cancel(&mut self, _: &Context, reason: Option<&str>) {
+        self.called(format!("cancel {}", reason.unwrap_or("-")));
+        self.cancelled.send_replace(true);
+    }
+
+    fn on_shutdown(&mut self, _: &Context) {
+        self.called("shutdown");
+    }
+}
+
+fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
+    let secrets = [("MY_SECRET".to_owned(), "hunter2-hunter2".to_owned())];
+    Config {
+        session: session(),
+        home: home.clone(),
+        hub: hub.map(|hub| Hub::new(&hub.url(), &session(), None).expect("a hub")),
+        sink: None,
+        files: None,
+        redactor: Arc::new(Redactor::new(secrets).expect("a redactor")),
+        options: Options::default(),
+        prompt: prompt.map(str::to_owned),
+        after_crash: AfterCrash::Report,
+        wait: prompt.map(|_| Duration::ZERO),
+        flush: Duration::from_secs(30),
+        status: watch::Sender::new(Status::default()),
+    }
+}
+
+/// A shell from its beginning to its end.
+async fn shell(config: Config, adapter: &mut Echo) -> Report {
+    let (_stop, stopped) = mpsc::channel(1);
+    Box::pin(run(config, adapter, stopped)).await.expect("it ends")
+}
+
+fn home() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = Home::at(folder.path().join("home"));
+    (folder, home)
+}
+
+fn on_threads(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test);
+}
+
+fn types(messages: &[Value]) -> Vec<String> {
+    messages.iter().map(|message| message["type"].as_str().expect("a type").to_owned()).collect()
+}
+
+fn order(number: u64, kind: OrderKind) -> Order {
+    Order { order: number, kind, text: None, reason: None, request_id: None, decision: None, by: Some("ada".to_owned()) }
+}
+
+#[test]
+fn a_prompt_is_run_told_without_its_secrets_and_delivered() {
+    on_threads(async {
+        let (_folder, home) = home();
+        let hub = FakeHub::start().await;
+        let mut echo = Echo::new();
+        let report = shell(config(&home, Some(&hub), Some("say hunter2-hunter2")), &mut echo).await;
+        assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
+        assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
+        assert_eq!(echo.calls(), ["init", "prompt say hunter2-hunter2", "shutdown"]);
+        let messages = hub.messages();
+        assert_eq!(messages.len() as u64, report.last);
+        let text = serde_json::to_string(&messages).expect("JSON");
+        assert!(!text.contains("hunter2") && text.contains("say [secret MY_SECRET]"), "{text}");
+        let types = types(&messages);
+        assert_eq!(types[..3], ["init", "prompt", "status"]);
+        assert_eq!(types[types.len() - 2..], ["result", "status"]);
+    });
+}
+
+#[test]
+fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
+    on_threads(async {
+        let (_folder, home) = home();
+        let hub = FakeHub::start().await;
+        let prompt = |number, text: &str| Order { text: Some(text.to_owned()), ..order(number, OrderKind::Prompt) };
+        hub.with(|state| state.orders.extend([(1, prompt(1, "wait here"))]));
+        let mut echo = Echo::new();
+        let calls = Arc::clone(&echo.calls);
+        let (stop, stopped) = mpsc::channel(1);
+        let session = run(config(&home, Some(&hub), None), &mut echo, stopped);
+        let people = async {
+            hub.until("the prompt is taken", |state| state.taken.len() == 1).await;
+            hub.with(|state| {
+                assert_eq!(state.taken[0]["accepted"], true);
+                let answer = |number, id: &str| Order {
+                    request_id: Some(id.to_owned()),
+                    decision: Some("allow".to_owned()),
+                    ..order(number, OrderKind::Permission)
+                };
+                state.orders.extend([
+                    (2, prompt(2, "more")),
+                    (3, answer(3, "q2")),
+                    (4, answer(4, "q1")),
+                    (5, order(5, OrderKind::Unknown)),
+                ]);
+            });
+            hub.until("the others are answered", |state| state.taken.len() == 5).await;
+            let accepted: Vec<_> = hub.with(|state| state.taken.iter().map(|taken| taken["accepted"] == true).collect());
+            assert_eq!(accepted, [true, false, false, true, false]);
+            // One that comes again is answered again, and that is all.
+            hub.with(|state| state.orders.extend([(6, order(6, OrderKind::Cancel))]));
+            hub.until("the cancel is taken", |state| state.taken.len() == 6).await;
+            hub.until("the run is over", |state| {
+                state.messages.iter().any(|line| line.ends_with(b"\"done\",\"progress\":100}}"))
+            })
+            .await;
+            stop.send(()).await.expect("it listens");
+        };
+        let (report, ()) = tokio::join!(session, people);
+        assert_eq!(report.expect("it ends").done.map(|done| done.outcome), Some(Outcome::Cancelled));
+        assert_eq!(*calls.lock().expect("calls"), ["init", "prompt wait here", "permission true", "cancel -", "shutdown"]);
+        let orders: Vec<u64> = hub.messages().iter().filter_map(|message| message["payload"]["meta"]["order"].as_u64()).collect();
+        assert_eq!(orders, [1, 2, 3, 4, 5, 6]);
+
+        // The next shell knows them, though the hub has forgotten the answers.
+        hub.with(|state| {
+            state.taken.clear();
+            state.orders.extend([(1, prompt(1, "wait here")), (6, order(6, OrderKind::Cancel))]);
+        });
+        let mut echo = Echo::new();
+        let report = shell(config(&home, Some(&hub), Some("another")), &mut echo).await;
+        assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
+        assert_eq!(echo.calls(), ["init", "prompt another", "shutdown"]);
+        hub.with(|state| assert_eq!(state.hellos.last().map(|hello| hello["orders"].clone()), Some(6.into())));
+    });
+}
+
+#[test]
+fn an_end_that_nobody_heard_is_delivered_later_and_the_prompt_is_not_run_again() {
+    on_threads(async {
+        let (_folder, home) = home();
+        let hub = FakeHub::start().await;
+        hub.with(|state| state.stalled = true);
+        let mut echo = Echo::new();
+        let mut first = config(&home, Some(&hub), Some("once"));
+        first.flush = Duration::ZERO;
+        let report = shell(first, &mut echo).await;
+        assert!(report.unsent > 0 && report.unsent == report.last, "{report:?}");
+        hub.with(|state| state.stalled = false);
+        let mut echo = Echo::new();
+        let report = shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        assert_eq!(echo.calls(), ["init", "shutdown"]);
+        assert!(report.earlier && report.unsent == 0 && report.done.is_some_and(|done| done.outcome == Outcome::Completed));
+        assert!(types(&hub.messages()).contains(&"result".to_owned()));
+        // All was heard: the same words mean the same once more.
+        let mut echo = Echo::new();
+        shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        assert_eq!(echo.calls(), ["init", "prompt once", "shutdown"]);
+        hub.messages();
+    });
+}
+
+/// What a shell leaves that is killed in the middle of a run.
+fn broken_off(home: &Home) {
+    let outbox = Arc::new(Outbox::create(home, &session(), Outbox::new_writer(), Place::FIRST).expect("created"));
+    let redactor = Arc::new(Redactor::new([]).expect("a redactor"));
+    let log = sabir_shell::Log::new(Arc::clone(&outbox), redactor, Options::default());
+    log.begin(Some("the work"));
+    let context = Context { session: session(), log, found: outbox.found().clone(), busy: true };
+    let mut run = context.begin("echo");
+    run.tell(EventKind::Text { delta: "half of ".into(), message_id: None });
+}
+
+#[test]
+fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
+    on_threads(async {
+        for (after_crash, prompt, calls) in [
+            (AfterCrash::Report, Some("the work"), &["init", "shutdown"][..]),
+            (AfterCrash::Report, None, &["init", "shutdown"]),
+            (AfterCrash::Again, Some("the work"), &["init", "prompt the work", "shutdown"]),
+            (AfterCrash::Resume, None, &["init", "prompt the work", "shutdown"]),
+        ] {
+            let (_folder, home) = home();
+            broken_off(&home);
+            let hub = FakeHub::start().await;
+            let mut echo = Echo::new();
+            let config = Config { after_crash, wait: Some(Duration::ZERO), ..config(&home, Some(&hub), prompt) };
+            let report = shell(config, &mut echo).await;
+            assert_eq!(echo.calls(), calls);
+            let messages = hub.messages();
+            let first = messages.iter().find(|message| message["type"] == "result").expect("a result");
+            assert_eq!(first["payload"]["meta"]["outcome"], "incomplete", "{first}");
+            let events: Vec<&Value> =
+                messages.iter().filter(|message| message["type"] == "event").map(|message| &message["payload"]["json"]).collect();
+            let of_run: Vec<u64> = events
+                .iter()
+                .filter(|event| event["runId"] == events[0]["runId"])
+                .map(|event| event["seq"].as_u64().expect("a number"))
+                .collect();
+            assert_eq!(of_run, [1, 2, 3, 4], "the numbers of its events go on");
+            let is_again = calls.len() > 2;
+            let want = if is_again { Outcome::Completed } else { Outcome::Incomplete };
+            assert_eq!((report.done.map(|done| done.outcome), report.earlier), (Some(want), !is_again));
+        }
+    });
+}
+
+#[test]
+fn a_refusal_ends_delivery_and_not_the_run() {
+    on_threads(async {
+        let (_folder, home) = home();
+        let hub = FakeHub::start().await;
+        hub.with(|state| state.faults.push_back(Fault::End("fenced")));
+        let mut echo = Echo::new();
+        let report = shell(config(&home, Some(&hub), Some("work")), &mut echo).await;
+        assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
+        assert!(report.refused.is_some() && report.unsent == report.last, "{report:?}");
+        // A token that is not known is told before anything is run.
+        let (_folder, home) = self::home();
+        hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
+        let mut echo = Echo::new();
+        let (_stop, stopped) = mpsc::channel(1);
+        let failure = Box::pin(run(config(&home, Some(&hub), Some("work")), &mut echo, stopped)).await.expect_err("refused");
+        assert!(failure.what.contains("refused by the test") && echo.calls().is_empty(), "{failure:?}");
+    });
+}
+
+#[test]
+fn artifacts_are_told_and_brought_by_their_hash() {
+    on_threads(async {
+        let (folder, home) = home();
+        let work = folder.path().join("work");
+        std::fs::create_dir_all(work.join("dist/deep")).expect("made");
+        for (name, text) in [("dist/a.txt", "hello"), ("dist/deep/b.txt", "not this"), ("c.bin", "nor this")] {
+            std::fs::write(work.join(name), text).expect("written");
+        }
+        std::os::unix::fs::symlink("/etc/passwd", work.join("dist/link.txt")).expect("a link");
+        let large = vec![7_u8; (8 << 20) + 5];
+        std::fs::write(work.join("large.bin"), &large).expect("written");
+        let kept = folder.path().join("kept");
+        let patterns = ["dist/*.txt".to_owned(), "large.*".to_owned()];
+        let sink = sabir_shell::Sink::folder(&kept, &session()).expect("a sink");
+        let files = sabir_shell::artifact::Files::new(work.clone(), &patterns).expect("patterns");
+        let config = Config { sink: Some(sink), files: Some(files), ..config(&home, None, Some("work")) };
+        let report = shell(config, &mut Echo::new()).await;
+        assert_eq!((report.artifacts, report.sink), (vec![], None));
+        let log = std::fs::read_to_string(kept.join("sessions/s-1/messages.json")).expect("a log");
+        let told: Vec<Value> = log
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .filter(|message: &Value| message["type"] == "artifact")
+            .collect();
+        let one = &told[0]["payload"]["artifacts"][0];
+        let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        assert_eq!(
+            (&one["path"], &one["sha256"], &one["bytes"], told.len()),
+            (&"dist/a.txt".into(), &hello.into(), &5.into(), 2)
+        );
+        assert_eq!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hello)).expect("its bytes"), b"hello");
+        let hash = told[1]["payload"]["artifacts"][0]["sha256"].as_str().expect("a hash");
+        assert!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hash)).expect("its bytes") == large);
+    });
+}
+
+#[test]
+fn without_a_hub_the_log_stays_here() {
+    on_threads(async {
+        let (_folder, home) = home();
+        for _ in 0..2 {
+            let mut echo = Echo::new();
+            let report = shell(config(&home, None, Some("work")), &mut echo).await;
+            assert!(report.last > 0 && report.unsent == 0 && echo.calls().len() == 3, "{report:?}");
+        }
+    });
+}

@@ -1,0 +1,246 @@
+//! The log in a folder and in a bucket: what is there after lost answers, fenced writers and restarts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use object_store::ObjectStoreExt as _;
+use object_store::aws::AmazonS3Builder;
+use sabir_protocol::{Code, SessionId};
+use sabir_shell::courier::Ended;
+use sabir_shell::outbox::{Outbox, Place};
+use sabir_shell::sink::Sink;
+use sabir_store::Home;
+use tokio::sync::watch;
+
+fn session() -> SessionId {
+    "s 1".parse().expect("a session")
+}
+
+fn message(seq: u64) -> Vec<u8> {
+    let text = "z".repeat(usize::try_from(seq * 13 % 500).expect("small"));
+    format!("{{\"sessionId\":\"s 1\",\"ts\":\"t\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n")
+        .into_bytes()
+}
+
+fn write(outbox: &Outbox, count: u64) {
+    for _ in 0..count {
+        outbox.append(&message(outbox.last() + 1));
+    }
+}
+
+fn open(home: &Path) -> Arc<Outbox> {
+    let home = Home::at(home);
+    let known = Outbox::open(&home, &session()).expect("readable");
+    Arc::new(known.unwrap_or_else(|| Outbox::create(&home, &session(), Outbox::new_writer(), Place::FIRST).expect("created")))
+}
+
+/// Brings all that is in the log to the sink.
+async fn bring(sink: &Sink, outbox: &Arc<Outbox>) -> Ended {
+    outbox.sync().expect("synced");
+    let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
+    sink.clone().run(Arc::clone(outbox), finished).await
+}
+
+/// Bytes of all parts, in order; and how many parts there are.
+fn parts(folder: &Path) -> (Vec<u8>, usize) {
+    let folder = folder.join("sessions/s%201");
+    let names = std::iter::once("messages.json".to_owned()).chain((1..).map(|number| format!("messages-{number:04}.json")));
+    let parts: Vec<Vec<u8>> = names.map_while(|name| std::fs::read(folder.join(name)).ok()).collect();
+    (parts.concat(), parts.len())
+}
+
+fn messages(range: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    range.flat_map(message).collect()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn a_folder_has_the_log_in_parts_over_restarts() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (home, kept) = (folder.path().join("home"), folder.path().join("kept"));
+        let sink = Sink::folder(&kept, &session()).expect("a sink").rolling_at(100_000);
+        let mut last = 0;
+        for round in 1..=4 {
+            let outbox = open(&home);
+            write(&outbox, 300);
+            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered, "round {round}");
+            last += 300;
+            let (bytes, count) = parts(&kept);
+            assert!(bytes == messages(1..=last), "round {round}: {} bytes in {count} parts", bytes.len());
+        }
+        let (bytes, count) = parts(&kept);
+        assert!(count > 3 && count == bytes.len().div_ceil(100_000), "{count}");
+        // A sink that is new to a log gets all of it.
+        let other = folder.path().join("other");
+        let sink = Sink::folder(&other, &session()).expect("a sink");
+        assert_eq!(bring(&sink, &open(&home)).await, Ended::Delivered);
+        assert!(parts(&other) == (messages(1..=last), 1));
+        assert_eq!(sink.place().await.expect("readable"), Some(Place { epoch: 6, after: last }));
+    });
+}
+
+#[test]
+fn who_comes_later_fences_who_was_there_before() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = folder.path().join("kept");
+        let sink = Sink::folder(&kept, &session()).expect("a sink");
+        let first = open(&folder.path().join("first"));
+        write(&first, 10);
+        assert_eq!(bring(&sink, &first).await, Ended::Delivered);
+        // Another machine goes on after what is there.
+        let place = sink.place().await.expect("readable").expect("something is there");
+        assert_eq!(place, Place { epoch: 2, after: 10 });
+        let second = Outbox::create(&Home::at(folder.path().join("second")), &session(), Outbox::new_writer(), place);
+        let second = Arc::new(second.expect("created"));
+        write(&second, 5);
+        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
+        write(&first, 20);
+        let ended = bring(&sink, &first).await;
+        assert!(matches!(&ended, Ended::Refused(refusal) if refusal.code == Code::Fenced), "{ended:?}");
+        write(&second, 5);
+        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
+        assert!(parts(&kept).0 == messages(1..=20));
+    });
+}
+
+#[test]
+fn what_was_made_before_an_answer_was_lost_is_ours() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = folder.path().join("kept");
+        let sink = Sink::folder(&kept, &session()).expect("a sink");
+        let outbox = open(&folder.path().join("home"));
+        write(&outbox, 10);
+        for _ in 0..3 {
+            // The claim and the segment are there; nobody told us.
+            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+        }
+        write(&outbox, 10);
+        assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+        assert!(parts(&kept).0 == messages(1..=20));
+        let segments = std::fs::read_dir(kept.join("sessions/s%201/log")).expect("a folder").count();
+        assert_eq!(segments, 2);
+    });
+}
+
+#[test]
+fn what_is_not_there_in_time_is_counted() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let sink = Sink::folder(&folder.path().join("kept"), &session()).expect("a sink");
+        let outbox = open(&folder.path().join("home"));
+        write(&outbox, 10);
+        // The folder is gone, and a file stands in its place.
+        std::fs::remove_dir_all(folder.path().join("kept")).expect("removed");
+        std::fs::write(folder.path().join("kept"), "x").expect("written");
+        let (_finish, finished) = watch::channel(Some(Instant::now()));
+        assert_eq!(sink.run(Arc::clone(&outbox), finished).await, Ended::Unsent(10));
+    });
+}
+
+/// Moto in an environment of its own; `None`, with a word, where it can't be had.
+#[allow(clippy::print_stderr)]
+fn moto() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("moto");
+    let python = target.join("bin/python");
+    let run = |program: &Path, arguments: &[&str]| {
+        std::process::Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+    };
+    let is_there = || run(&python, &["-c", "import moto.server"]);
+    if !is_there() {
+        let path = target.to_str()?;
+        let made =
+            run(Path::new("python3"), &["-m", "venv", path]) && run(&python, &["-m", "pip", "install", "-q", "moto[s3,server]"]);
+        if !made || !is_there() {
+            eprintln!("skipped: moto can't be installed, so nothing was tried against S3");
+            return None;
+        }
+    }
+    Some(python)
+}
+
+/// A server that ends with the test.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
+#[test]
+fn a_bucket_has_the_log_too() {
+    const INSIDE: &str = "SABIR_TEST_BUCKET";
+    if std::env::var_os(INSIDE).is_some() {
+        return in_a_bucket();
+    }
+    let Some(python) = moto() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let script = format!("from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])");
+    let mut command = std::process::Command::new(python);
+    let server = command.args(["-c", &script]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn();
+    let _server = Server(server.expect("it starts"));
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::yield_now();
+    }
+    let output = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])
+        .env(INSIDE, "yes")
+        .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"))
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_REGION", "us-east-1")
+        .output()
+        .expect("it ends");
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}
+
+fn in_a_bucket() {
+    let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("an endpoint");
+    runtime().block_on(async {
+        let sink = Sink::bucket("logs", "team/a", &session()).expect("a sink").rolling_at(50_000);
+        let http = reqwest::Client::new();
+        assert!(http.put(format!("{endpoint}/logs")).send().await.expect("an answer").status().is_success());
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("home");
+        let mut last = 0;
+        for _ in 0..3 {
+            let outbox = open(&home);
+            write(&outbox, 200);
+            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+            last += 200;
+        }
+        assert_eq!(sink.place().await.expect("readable"), Some(Place { epoch: 4, after: last }));
+        let store = AmazonS3Builder::from_env().with_allow_http(true).with_bucket_name("logs").build().expect("a store");
+        let mut bytes = Vec::new();
+        for number in 0.. {
+            let name = if number == 0 { "messages.json".to_owned() } else { format!("messages-{number:04}.json") };
+            let path = object_store::path::Path::parse(format!("team/a/sessions/s%201/{name}")).expect("a name");
+            let Ok(part) = store.get(&path).await else { break };
+            bytes.extend_from_slice(&part.bytes().await.expect("bytes"));
+        }
+        assert!(bytes == messages(1..=last), "{} bytes", bytes.len());
+        // Another machine fences this one.
+        let first = open(&home);
+        let place = sink.place().await.expect("readable").expect("something is there");
+        let second = Outbox::create(
+            &Home::at(folder.path().join("second")),
+            &session(),
+            Outbox::new_writer(),
+            Place { epoch: place.epoch + 1, ..place },
+        );
+        let second = Arc::new(second.expect("created"));
+        write(&second, 5);
+        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
+        write(&first, 5);
+        assert!(matches!(bring(&sink, &first).await, Ended::Refused(refusal) if refusal.code == Code::Fenced));
+    });
+}

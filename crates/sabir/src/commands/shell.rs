@@ -1,0 +1,377 @@
+//! `sabir shell`: runs an agent, keeps the log of the session, and delivers it.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use sabir_core::agent::Agent;
+use sabir_core::event::Event;
+use sabir_core::fold::ResultOptions;
+use sabir_core::line::{RawLine, Source};
+use sabir_core::time::Timestamp;
+use sabir_core::view::Options;
+use sabir_run::{Pass, Sink};
+use sabir_shell::adapter::{Ask, Planned, Planner};
+use sabir_shell::artifact::Files;
+use sabir_shell::courier::Status;
+use sabir_shell::failure::Kind;
+use sabir_shell::shell::{AfterCrash, refused};
+use sabir_shell::{AgentAdapter, Config, Hub, Redactor, Report, SessionId, Sink as LogSink, Token};
+use sabir_store::Home;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use super::agents;
+use crate::cli::AskArguments;
+use crate::cli::shell::ShellArguments;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::journal::{self, Recording};
+use crate::print::json::Out;
+use crate::{print, start};
+
+/// Where the token is.
+const TOKEN: &str = "AUTH_TOKEN";
+
+impl From<sabir_shell::Failure> for Failure {
+    fn from(failure: sabir_shell::Failure) -> Self {
+        let exit = match failure.kind {
+            Kind::Usage => Exit::BadUsage,
+            Kind::NotReady => Exit::NotReady,
+            Kind::Delivery => Exit::Delivery,
+        };
+        let own = Self::of(exit, failure.what);
+        match failure.hint {
+            Some(hint) => own.hint(hint),
+            None => own,
+        }
+    }
+}
+
+/// What an option says, or else a variable.
+fn given(option: Option<&String>, variable: &str) -> Option<String> {
+    option.cloned().or_else(|| std::env::var(variable).ok()).filter(|value| !value.is_empty())
+}
+
+/// What runs, and on what.
+struct Task {
+    agent: &'static Agent,
+    prompt: Option<String>,
+    extra: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
+    let task = task(arguments)?;
+    let config = config(arguments, &task)?;
+    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, &task));
+    sabir_run::supervise::take_in_orphans(true);
+    // What is delivered is packed and sent by other threads than the one that reads the agent.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::io("starting the event loop failed", &error))?;
+    let (json, agent, session) = (arguments.json, task.agent, config.session.clone());
+    let watched = config.hub.as_ref().map(|hub| (hub.name(), config.status.subscribe()));
+    let report = runtime.block_on(async {
+        let (ask, stop) = mpsc::channel(4);
+        let signals = tokio::spawn(listen(ask));
+        let telling = watched.map(|(name, status)| tokio::spawn(tell(name, status, json)));
+        let report = Box::pin(sabir_shell::shell::run(config, &mut adapter, stop)).await;
+        signals.abort();
+        if let Some(telling) = telling {
+            telling.abort();
+        }
+        report
+    });
+    // A name that is being looked up, or a disk that does not answer, is not waited for.
+    runtime.shutdown_background();
+    end(agent, &session, &report?, json)
+}
+
+/// The agent, the prompt, and the agent's own arguments.
+fn task(arguments: &ShellArguments) -> Result<Task, Failure> {
+    let mut words = arguments.words.clone().into_iter();
+    let name = given(arguments.agent.as_ref(), "RUNNER_ADAPTER").or_else(|| words.next());
+    let Some(name) = name else {
+        return Err(
+            Failure::usage("there is no agent").hint("sabir shell -- AGENT \"what it is to do\"; `sabir agents` lists them")
+        );
+    };
+    let prompt = words.next().filter(|prompt| !prompt.trim().is_empty());
+    if prompt.as_ref().is_some_and(|prompt| prompt.contains('\0')) {
+        return Err(Failure::usage("the prompt holds a NUL character, which no program can be given"));
+    }
+    Ok(Task { agent: agents::find(&name)?, prompt, extra: words.collect() })
+}
+
+fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
+    let session = match given(arguments.session.as_ref(), "SESSION_ID") {
+        Some(text) => text.parse::<SessionId>().map_err(|error| Failure::usage(error.to_string()).hint("--session names it"))?,
+        None => {
+            let new: SessionId = start::run_id().as_str().parse().map_err(|_| Failure::usage("no session id"))?;
+            print::note(&format!("the session is {new}"));
+            new
+        }
+    };
+    let token = token(arguments.token_file.as_deref())?;
+    let redactor = Arc::new(Redactor::new(secrets(arguments, token.as_ref())?)?);
+    let hub = given(arguments.hub.as_ref(), "WS_URL").map(|address| Hub::new(&address, &session, token)).transpose()?;
+    if hub.is_none() && task.prompt.is_none() {
+        let hint = "give one after the agent, or --hub (WS_URL) so that it can come from there";
+        return Err(Failure::usage("there is no prompt, and no hub that could send one").hint(hint));
+    }
+    let options = Options {
+        workspace: given(arguments.workspace.as_ref(), "WORKSPACE_SLUG"),
+        repo: given(arguments.repo.as_ref(), "OUTPUT_REPO").or_else(|| given(None, "INPUT_REPO")),
+        branch: given(arguments.branch.as_ref(), "OUTPUT_BRANCH").or_else(|| given(None, "INPUT_BRANCH")),
+        job_id: given(None, "WORKFLOW_ID"),
+        ..Options::default()
+    };
+    Ok(Config {
+        home: Home::find().map_err(sabir_shell::Failure::from)?,
+        hub,
+        sink: sink(arguments, &session)?,
+        files: files(arguments)?,
+        redactor,
+        options,
+        prompt: task.prompt.clone(),
+        after_crash: match arguments.after_crash.as_str() {
+            "resume" => AfterCrash::Resume,
+            "again" => AfterCrash::Again,
+            _ => AfterCrash::Report,
+        },
+        wait: arguments.wait.or_else(|| task.prompt.as_ref().map(|_| std::time::Duration::ZERO)),
+        flush: arguments.flush,
+        status: watch::Sender::new(Status::default()),
+        session,
+    })
+}
+
+fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSink>, Failure> {
+    if let Some(folder) = &arguments.log_folder {
+        return Ok(Some(LogSink::folder(folder, session)?));
+    }
+    let bucket = given(arguments.s3_bucket.as_ref(), "S3_BUCKET");
+    let prefix = given(arguments.s3_prefix.as_ref(), "S3_PREFIX").unwrap_or_default();
+    Ok(bucket.map(|bucket| LogSink::bucket(&bucket, &prefix, session)).transpose()?)
+}
+
+fn files(arguments: &ShellArguments) -> Result<Option<Files>, Failure> {
+    if arguments.artifact.is_empty() {
+        return Ok(None);
+    }
+    let root = match &arguments.ask.cwd {
+        Some(folder) => folder.clone(),
+        None => std::env::current_dir().map_err(|error| Failure::usage(format!("there is no working folder: {error}")))?,
+    };
+    Ok(Some(Files::new(root, &arguments.artifact)?))
+}
+
+fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+    let text = match file {
+        Some(path) => {
+            let read = std::fs::read_to_string(path);
+            let failed = |error| Failure::usage(format!("can't read the token in {}: {error}", path.display()));
+            Some(read.map_err(failed)?)
+        }
+        None => given(None, TOKEN),
+    };
+    Ok(text.map(|text| Token::new(&text)).transpose()?)
+}
+
+/// What is known to be secret: variables whose names say so, those that are named, and what a file has.
+fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(String, String)>, Failure> {
+    let own =
+        std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    let set = arguments.ask.env.iter().filter_map(|pass| match pass {
+        Pass::Set(name, value) => Some((name.clone(), value.clone())),
+        Pass::Through(_) => None,
+    });
+    let all: Vec<(String, String)> = own.chain(set).collect();
+    let named = all.iter().filter(|(name, value)| arguments.secret.contains(name) && !value.is_empty()).cloned();
+    let mut secrets: Vec<(String, String)> = named.collect();
+    secrets.extend(sabir_store::meta::secrets(all));
+    secrets.extend(token.map(|token| (TOKEN.to_owned(), token.reveal().to_owned())));
+    if let Some(path) = &arguments.secrets_file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("can't read the secrets in {}: {error}", path.display())))?;
+        secrets.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| (String::new(), line.to_owned())));
+    }
+    Ok(secrets)
+}
+
+/// Plans the runs of the agent as `sabir run` does.
+fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
+    let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
+    let ask = Rc::new(arguments.ask.clone());
+    Box::new(move |wanted: Ask| {
+        let (extra, ask) = (Rc::clone(&extra), Rc::clone(&ask));
+        Box::pin(async move {
+            let mut ask = AskArguments::clone(&ask);
+            if wanted.resume.is_some() {
+                (ask.resume, ask.r#continue) = (wanted.resume, false);
+            }
+            let failed = |failure: Failure| sabir_shell::Failure { kind: Kind::NotReady, what: failure.what, hint: failure.hint };
+            let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
+            // The agent does not speak to the hub.
+            plan.environment.remove(TOKEN);
+            let also: Option<Box<dyn Sink>> = if keep_raw {
+                Some(Box::new(Kept(Some(Recording::begin(&plan, ResultOptions::default()).map_err(failed)?))))
+            } else {
+                None
+            };
+            Ok(Planned { plan, also })
+        })
+    })
+}
+
+/// The journal of a run on this machine, which has everything as it was.
+struct Kept(Option<Recording>);
+
+impl Sink for Kept {
+    fn event(&mut self, event: &Event<'_>) {
+        self.0.iter_mut().for_each(|recording| recording.event(event, None));
+    }
+
+    fn line(&mut self, line: &RawLine<'_>, source: Source, at: Option<Timestamp>) {
+        self.0.iter_mut().for_each(|recording| recording.line(line, source, at));
+    }
+
+    fn idle(&mut self) {
+        self.0.iter_mut().for_each(Recording::idle);
+    }
+
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().map_or(Poll::Ready(()), |recording| recording.poll_room(context))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        journal::finish(self.0.take().and_then(Recording::end));
+    }
+}
+
+/// Turns signals into wishes to stop.
+async fn listen(ask: mpsc::Sender<()>) {
+    let Some(mut signals) = sabir_run::signals::Signals::new() else { return };
+    loop {
+        signals.next().await;
+        print::note("stopping; once more kills, or leaves what is not delivered");
+        if ask.send(()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// How delivery goes, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    r#type: &'static str,
+    hub: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<String>,
+    sent: u64,
+    acknowledged: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<&'a str>,
+}
+
+/// Tells how delivery goes: for people, when the connection comes and goes.
+async fn tell(name: String, mut status: watch::Receiver<Status>, json: bool) {
+    let mut told: Option<(bool, Option<String>)> = None;
+    while status.changed().await.is_ok() {
+        let Status { way, sent, acked, trouble } = status.borrow_and_update().clone();
+        if json {
+            let via = way.map(|way| way.to_string());
+            line(&Line { r#type: "delivery", hub: &name, via, sent, acknowledged: acked, trouble: trouble.as_deref() });
+            continue;
+        }
+        let now = (way.is_some(), trouble.clone());
+        if told.as_ref() == Some(&now) {
+            continue;
+        }
+        match (way, trouble) {
+            (Some(way), _) => print::note(&format!("connected to {name} by {way}; {acked} messages are there")),
+            (None, Some(why)) => print::warning(&format!("not connected to {name}: {why}; trying again")),
+            (None, None) => {}
+        }
+        told = Some(now);
+    }
+}
+
+fn line(value: &impl Serialize) {
+    let mut out = Out::default();
+    // A reader that has gone does not end the session.
+    if serde_json::to_writer(out.buffer(), value).is_ok() {
+        out.buffer().push(b'\n');
+        let _ = out.write();
+    }
+}
+
+/// The end, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    r#type: &'static str,
+    session: &'a str,
+    messages: u64,
+    unsent: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sink: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    missing_artifacts: &'a [String],
+}
+
+fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
+    if json {
+        line(&Summary {
+            r#type: "end",
+            session: session.as_str(),
+            messages: report.last,
+            unsent: report.unsent,
+            outcome: report.done.map(|done| done.outcome.as_str()),
+            cause: report.done.and_then(|done| done.cause).map(sabir_core::event::Cause::as_str),
+            refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
+            failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
+            sink: report.sink.as_ref().map(|failure| failure.what.as_str()),
+            missing_artifacts: &report.artifacts,
+        });
+    }
+    let run =
+        report.done.map_or(Exit::Completed, |done| if done.killed { Exit::Killed } else { Exit::of(done.outcome, done.cause) });
+    if let Some(done) = report.done.filter(|_| run != Exit::Completed) {
+        let cause = done.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
+        let whose = if report.earlier { "the earlier run" } else { "the run" };
+        print::warning(&format!("{whose} of {} ended: {}{cause}", agent.id, done.outcome));
+    }
+    if let Some(refusal) = &report.refused {
+        return Err(refused(refusal).into());
+    }
+    if let Some(failure) = report.failure.clone() {
+        return Err(failure.into());
+    }
+    if let Some(failure) = report.sink.clone() {
+        return Err(failure.into());
+    }
+    if !report.artifacts.is_empty() {
+        let what = format!("artifacts are not delivered: {}", report.artifacts.join(", "));
+        return Err(Failure::of(Exit::Delivery, what).hint("they changed while they were read, or nobody took them in time"));
+    }
+    if report.unsent > 0 {
+        let what = format!("{} of {} messages are not acknowledged by the hub", report.unsent, report.last);
+        return Err(
+            Failure::of(Exit::Delivery, what).hint(format!("they are kept; `sabir shell --session {session} …` delivers them"))
+        );
+    }
+    print::note(&format!("{} messages of the session {session}, all delivered", report.last));
+    Ok(run)
+}

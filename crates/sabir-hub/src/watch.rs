@@ -42,6 +42,7 @@ pub(crate) struct Wanted {
     /// Messages after this number; `Last-Event-ID` counts before it.
     after: Option<u64>,
     /// `event`: only the events; `core`: all but the events.
+    #[param(inline)]
     only: Option<Only>,
 }
 

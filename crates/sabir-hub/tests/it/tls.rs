@@ -21,7 +21,7 @@ async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
     assert!(sabir_hub::tls::read(&certificate, &folder.path().join("nothing")).is_err());
     let tls = Some(sabir_hub::tls::read(&certificate, &key).expect("a certificate and its key"));
     let limits = Limits { patience: Duration::from_millis(500), ..Limits::default() };
-    let hub = Setup { tls, limits, ..Setup::default() }.start().await;
+    let hub = Setup { limits, tls, ..Setup::default() }.start().await;
 
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("a root");

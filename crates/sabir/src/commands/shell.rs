@@ -279,7 +279,8 @@ struct Line<'a> {
 
 /// Tells how delivery goes: for people, when the connection comes and goes.
 async fn tell(name: String, mut status: watch::Receiver<Status>, json: bool) {
-    let mut told: Option<(bool, Option<String>)> = None;
+    // Each try may fail in other words; that there is no connection is told once.
+    let mut told: Option<bool> = None;
     while status.changed().await.is_ok() {
         let Status { way, sent, acked, trouble } = status.borrow_and_update().clone();
         if json {
@@ -287,16 +288,15 @@ async fn tell(name: String, mut status: watch::Receiver<Status>, json: bool) {
             line(&Line { r#type: "delivery", hub: &name, via, sent, acknowledged: acked, trouble: trouble.as_deref() });
             continue;
         }
-        let now = (way.is_some(), trouble.clone());
-        if told.as_ref() == Some(&now) {
+        if told == Some(way.is_some()) || (way.is_none() && trouble.is_none()) {
             continue;
         }
+        told = Some(way.is_some());
         match (way, trouble) {
             (Some(way), _) => print::note(&format!("connected to {name} by {way}; {acked} messages are there")),
             (None, Some(why)) => print::warning(&format!("not connected to {name}: {why}; trying again")),
             (None, None) => {}
         }
-        told = Some(now);
     }
 }
 

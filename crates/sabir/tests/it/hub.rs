@@ -12,15 +12,19 @@ use serde_json::Value;
 use crate::{sabir, stderr, stdout};
 
 /// A hub that runs, its address, and what it says.
-struct Hub {
-    child: Child,
-    address: String,
+pub(crate) struct Hub {
+    pub(crate) child: Child,
+    pub(crate) address: String,
     talk: BufReader<ChildStderr>,
 }
 
 fn start(folder: &Path, arguments: &[&str]) -> Hub {
+    start_at(folder, "127.0.0.1:0", arguments)
+}
+
+pub(crate) fn start_at(folder: &Path, address: &str, arguments: &[&str]) -> Hub {
     let mut command = sabir();
-    command.args(["hub", "--listen", "127.0.0.1:0", "--data"]).arg(folder).args(arguments);
+    command.args(["hub", "--listen", address, "--data"]).arg(folder).args(arguments);
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut talk = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
@@ -30,7 +34,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Hub {
 }
 
 impl Hub {
-    fn get(&self, path: &str, token: &str) -> String {
+    pub(crate) fn get(&self, path: &str, token: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         write!(stream, "{head}Authorization: Bearer {token}\r\n\r\n").expect("sent");
@@ -40,7 +44,7 @@ impl Hub {
     }
 
     /// Ends it in good order; what it said, and its exit code.
-    fn stop(mut self) -> (String, Option<i32>) {
+    pub(crate) fn stop(mut self) -> (String, Option<i32>) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).expect("an id")), Signal::SIGTERM).expect("a signal");
         let mut rest = String::new();
         self.talk.read_to_string(&mut rest).expect("text");

@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 mod agent_loop;
+#[cfg(unix)]
+mod delivered;
 mod drift;
 #[cfg(unix)]
 mod hub;

@@ -56,16 +56,19 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         scenarios: &["read-only"],
         aspect: Aspect::Tools,
-        what: &["[command_execution ok, command_execution error] instead of"],
-        always: true,
-        why: "Codex does not tell of a patch that it refuses.",
+        what: &["[command_execution ok, command_execution error] instead of", "[command_execution ok] instead of"],
+        always: false,
+        why: "Codex does not tell of a patch that it refuses, and not always of a command that its sandbox stops.",
     },
     Exception {
         scenarios: &["edit"],
         aspect: Aspect::Tools,
-        what: &["[command_execution ok, file_change ok, command_execution error] instead of"],
-        always: true,
-        why: "Codex does not tell of a patch that it refuses.",
+        what: &[
+            "[command_execution ok, file_change ok, command_execution error] instead of",
+            "[command_execution ok, file_change ok] instead of",
+        ],
+        always: false,
+        why: "Codex does not tell of a patch that it refuses, and not always of a command that its sandbox stops.",
     },
     Exception {
         scenarios: &["big-output"],

@@ -95,7 +95,7 @@ fn sessions_are_listed_shown_and_found_by_the_beginning_of_their_id() {
     for session in &list {
         assert_eq!(session["result"]["agent"], session["agent"]);
         assert_eq!(session["result"]["tokens"]["total"], session["totalTokens"]);
-        assert_eq!(session["result"]["toolCalls"].as_array().map(Vec::len), session["toolCalls"].as_u64().map(|n| n as usize));
+        assert_eq!(session["result"]["toolCalls"].as_array().map(|calls| calls.len() as u64), session["toolCalls"].as_u64());
     }
     assert_eq!(home.objects(&["ls", "--json", "--agent", "codex"]).len(), 1);
     assert_eq!(home.objects(&["ls", "--json", "--since", "2026-11-15T12:00:00Z"]).len(), 1);
@@ -161,7 +161,7 @@ fn jobs_have_every_event_in_a_file_of_its_own() {
     assert_eq!(json(&run.join("run-setting.json"))["jobId"], CODEX);
     let checkpoints = names(job.join("checkpoints"));
     assert!(!checkpoints.is_empty());
-    assert_eq!(jobs[0]["files"].as_u64().map(|files| files as usize), Some(events + checkpoints.len() + 2));
+    assert_eq!(jobs[0]["files"].as_u64(), Some((events + checkpoints.len() + 2) as u64));
     assert_eq!(home.objects(&["jobs", "--all", "--json"]).len(), 2);
 }
 

@@ -121,11 +121,6 @@ fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Lin
     true
 }
 
-/// A JSON text as a value that is written as it is; `None` when it is not one.
-pub(crate) fn raw(text: &str) -> Option<&RawValue> {
-    read::from_str(text).ok()
-}
-
 /// The text of a value that may be read later, or never. Only its brackets and quotes are known to be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread<'a>(pub &'a str);

@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::log::{Filter, Limit, Session};
+use crate::openapi::Refusals;
 
 /// So many sessions are on a page when nobody says how many.
 const PAGE: usize = 50;
@@ -119,10 +120,7 @@ impl Choice {
     responses(
         (status = 200, description = "Some sessions", body = Sessions),
         (status = 400, description = "A value can't be read"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -148,11 +146,8 @@ pub(crate) async fn sessions(
     responses(
         (status = 200, description = "The session", body = Shape),
         (status = 400, description = "Not an id"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -185,11 +180,8 @@ pub(crate) struct Results {
     responses(
         (status = 200, description = "The results so far", body = Results),
         (status = 400, description = "Not an id"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -217,11 +209,8 @@ pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): N
     responses(
         (status = 200, description = "The messages that there are", body = String, content_type = "application/x-ndjson"),
         (status = 400, description = "Not an id"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

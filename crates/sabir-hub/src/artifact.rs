@@ -24,6 +24,7 @@ use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::ingest::http::body;
 use crate::log::Artifact;
+use crate::openapi::Refusals;
 
 pub(crate) use files::Folder;
 
@@ -72,12 +73,9 @@ async fn known(hub: &Hub, session: &SessionId, digest: &str) -> Result<Artifact,
     responses(
         (status = 200, description = "Where its bytes go on", body = Progress),
         (status = 400, description = "Not an artifact"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
         (status = 413, description = "Too large"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -124,13 +122,10 @@ pub(crate) async fn declare(
     responses(
         (status = 200, description = "How far it is", body = Progress),
         (status = 400, description = "Not a digest, or the bytes do not have it"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "It was not declared"),
         (status = 409, description = "It goes on at another offset", body = Progress),
         (status = 413, description = "More bytes than were declared"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -173,10 +168,7 @@ pub(crate) async fn upload(
     responses(
         (status = 200, description = "By their digests", body = Artifacts),
         (status = 400, description = "Not an id"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -199,11 +191,8 @@ pub(crate) async fn list(State(hub): State<Shared>, asker: Asker, Named(session)
     responses(
         (status = 200, description = "The bytes", body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 400, description = "Not a digest"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such artifact, or it is not complete"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

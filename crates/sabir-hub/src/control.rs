@@ -17,6 +17,7 @@ use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::ingest::http::body;
 use crate::log::{Placed, Trouble};
+use crate::openapi::Refusals;
 
 /// A prompt is at most so long, with what stands around it.
 const LONGEST: usize = 512 << 10;
@@ -107,12 +108,9 @@ impl NewOrder {
     responses(
         (status = 201, description = "It is kept until the shell says what became of it", body = Numbered),
         (status = 400, description = "Not an order"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
         (status = 413, description = "Too large"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -150,11 +148,8 @@ pub(crate) async fn put(
     responses(
         (status = 200, description = "In the order of their numbers", body = AllOrders),
         (status = 400, description = "Not a number"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

@@ -1,8 +1,11 @@
 //! Everything that can be asked, as a document that is made from the code.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi};
+use utoipa::openapi::{RefOr, Response};
+use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::{api, artifact, control, ingest, metrics, watch};
 
@@ -42,6 +45,23 @@ impl Modify for Bearer {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("sabir hub token new")).build();
         document.components.get_or_insert_default().add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// What anything that needs a token may be answered.
+pub(crate) enum Refusals {}
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        [
+            ("401", "A token is needed"),
+            ("403", "The token is for something else"),
+            ("429", "Too many requests"),
+            ("503", "Not now"),
+        ]
+        .into_iter()
+        .map(|(status, description)| (status.to_owned(), RefOr::T(Response::new(description))))
+        .collect()
     }
 }
 

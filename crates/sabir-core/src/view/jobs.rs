@@ -130,13 +130,13 @@ impl Jobs {
 
     fn files(&mut self) -> Vec<File> {
         let records = String::from_utf8(std::mem::take(&mut self.records)).unwrap_or_default();
-        records.lines().filter_map(|line| Some((line, serde_json::from_str::<Record<'_>>(line).ok()?))).fold(
-            Vec::new(),
-            |mut files, (line, record)| {
+        let mut files = Vec::new();
+        for line in records.lines() {
+            if let Ok(record) = serde_json::from_str(line) {
                 self.record(line, &record, &mut files);
-                files
-            },
-        )
+            }
+        }
+        files
     }
 
     fn record(&mut self, line: &str, record: &Record<'_>, files: &mut Vec<File>) {

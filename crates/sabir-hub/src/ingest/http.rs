@@ -21,6 +21,7 @@ use crate::auth::Deed;
 use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::log::{Appended, Begun};
+use crate::openapi::Refusals;
 
 /// Nobody waits longer for an order.
 const LONGEST_WAIT: u64 = 55;
@@ -58,13 +59,10 @@ pub(crate) async fn body(hub: &Hub, body: Body, limit: usize) -> Result<Bytes, R
     responses(
         (status = 200, description = "A welcome", body = Object),
         (status = 400, description = "Not a hello"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 409, description = "Somebody else writes this session"),
         (status = 413, description = "Too large"),
         (status = 426, description = "No version that both speak"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -113,13 +111,10 @@ pub(crate) async fn hello(
     responses(
         (status = 200, description = "An ack: it is durable", body = Object),
         (status = 400, description = "Not a batch"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 409, description = "A gap, or somebody else writes this session", body = Object),
         (status = 413, description = "Too large"),
         (status = 426, description = "No version that both speak"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -181,11 +176,8 @@ struct Orders {
     responses(
         (status = 200, description = "The orders, none when none came in time", body = Object),
         (status = 400, description = "Not a number"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 426, description = "No version that both speak"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -239,12 +231,9 @@ pub(crate) async fn orders(
     responses(
         (status = 200, description = "It is noted", body = Object),
         (status = 400, description = "Not a taken"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 413, description = "Too large"),
         (status = 426, description = "No version that both speak"),
-        (status = 429, description = "Too many requests"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

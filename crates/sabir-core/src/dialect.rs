@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 pub use said::Said;
 
+use crate::cut;
 use crate::event::{Cause, EventKind, Outcome, Timeout};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -203,11 +204,7 @@ impl Held {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: &str) {
-        let mut room = Self::LIMIT.saturating_sub(self.text.len()).min(piece.len());
-        while !piece.is_char_boundary(room) {
-            room -= 1;
-        }
-        self.text.push_str(&piece[..room]);
+        self.text.push_str(cut::head(piece, Self::LIMIT.saturating_sub(self.text.len())));
     }
 
     /// Replaces all of it.

@@ -2,6 +2,7 @@
 
 mod overview;
 mod session_result;
+pub mod timeline;
 mod tokens;
 
 pub use overview::{Overview, OverviewFold, Phase};

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod agent;
+mod cut;
 pub mod decode;
 pub mod dialect;
 pub mod diff;

@@ -1,5 +1,7 @@
 //! What was said already of a text that comes in pieces and then again as a whole.
 
+use crate::cut;
+
 /// How much of the end is kept to find the place again.
 const TAIL: usize = 256;
 
@@ -57,11 +59,7 @@ impl Said {
 
 /// The end of a text, at most so many bytes, cut between characters.
 fn suffix(text: &str, bytes: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
+    &text[cut::after(text, text.len().saturating_sub(bytes))..]
 }
 
 #[cfg(test)]

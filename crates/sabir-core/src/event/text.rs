@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::write;
+use crate::cut;
 use crate::json::Str;
 
 /// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
@@ -87,13 +88,7 @@ impl<'a> Text<'a> {
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
             Form::Json { json, .. } if json.len() <= bytes => self.clone().into_owned(),
-            _ => {
-                let mut end = bytes.min(self.len());
-                while !self.is_char_boundary(end) {
-                    end -= 1;
-                }
-                Text::from(self[..end].to_owned())
-            }
+            _ => Text::from(cut::head(self, bytes).to_owned()),
         }
     }
 

@@ -8,6 +8,7 @@ use super::super::calls::Call;
 use super::Envelope;
 use super::deeds::{self, Deed};
 use super::message::{Details, Known, Level, Meta, Payload};
+use crate::cut::head;
 use crate::event::{Event, EventKind, ToolKind, ToolStatus};
 
 /// A call that began and has not ended.
@@ -179,15 +180,6 @@ impl Streamed {
         hash.write(sent.as_bytes());
         (hash == self.hash).then(|| &output[self.bytes..])
     }
-}
-
-/// The first bytes of a text, cut between characters.
-fn head(text: &str, limit: usize) -> &str {
-    let mut end = limit.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// A hash (FNV-1a) of bytes that come in pieces: it does not matter where they are cut.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::cut;
 use crate::event::{Change, ChangeSource, Outcome, ToolStatus};
 use crate::time::Timestamp;
 
@@ -307,10 +308,7 @@ fn pieces(text: &str, limit: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let mut end = limit.min(rest.len());
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
+        let mut end = cut::before(rest, limit);
         if end == 0 {
             // No room for a single character: one at a time is as small as it gets.
             end = rest.chars().next().map_or(rest.len(), char::len_utf8);

@@ -1,0 +1,486 @@
+//! A session as people look at it: messages, tool calls, changed files, turn by turn.
+//!
+//! ```text
+//!   event ──► TimelineFold ──► changes ──► Timeline (items)      here, in the terminal program, in the page
+//! ```
+//!
+//! The fold keeps only what may still change (the text that grows, open calls), so it can run over a session of any length;
+//! who shows the session keeps the items and applies the changes. Long texts are clipped: the event that has all of a
+//! text is named by its number.
+
+mod item;
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+pub use item::{Choice, Clip, Edit, Item, Step, What};
+
+use super::session_result::dollars;
+use super::tokens::{TokensReport, UsageTally};
+use crate::event::{Event, EventKind, UsageScope};
+use crate::price::Table;
+use crate::time::Timestamp;
+
+/// More calls than this are not remembered: what a later event says of an older one finds no item.
+const MOST_CALLS: usize = 4_096;
+
+/// What happens to a timeline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// The next item, or what an item is now.
+    Put(Box<Item>),
+    /// More of the text of an item, or of the output of a tool call.
+    Grow(Growth),
+}
+
+/// More of a text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Growth {
+    /// The item.
+    pub id: u64,
+    /// The number of the event.
+    pub last: u64,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The next piece.
+    pub text: String,
+}
+
+/// How much of a text is kept in an item: so many bytes of its beginning, and as many of its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clipping {
+    /// Of what the agent and the user say.
+    pub speech: usize,
+    /// Of what tools are given and give back, and of diffs.
+    pub output: usize,
+}
+
+impl Default for Clipping {
+    fn default() -> Self {
+        Self { speech: 64 << 10, output: 2 << 10 }
+    }
+}
+
+/// All items of a session, as the changes make them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timeline {
+    /// The items; the id of each is its place.
+    pub items: Vec<Item>,
+}
+
+impl Timeline {
+    /// Applies a change. One that names an item which is not there changes nothing.
+    pub fn apply(&mut self, change: Change, clipping: Clipping) {
+        match change {
+            Change::Put(item) => match usize::try_from(item.id) {
+                Ok(place) if place < self.items.len() => self.items[place] = *item,
+                Ok(place) if place == self.items.len() => self.items.push(*item),
+                _ => {}
+            },
+            Change::Grow(growth) => {
+                let item = usize::try_from(growth.id).ok().and_then(|place| self.items.get_mut(place));
+                if let Some(item) = item {
+                    item.grow(&growth, clipping);
+                }
+            }
+        }
+    }
+}
+
+impl Item {
+    fn grow(&mut self, growth: &Growth, clipping: Clipping) {
+        self.last = growth.last;
+        self.until = growth.until.or(self.until);
+        match &mut self.what {
+            What::Text { text, .. } | What::Thinking { text } => text.push(&growth.text, clipping.speech),
+            What::Tool { output, .. } => output.get_or_insert_default().push(&growth.text, clipping.output),
+            _ => {}
+        }
+    }
+}
+
+/// Turns the events of all runs of a session into changes of its timeline.
+#[derive(Debug, Default)]
+pub struct TimelineFold {
+    clipping: Clipping,
+    /// The id of the next item.
+    next: u64,
+    /// Items that may still change.
+    run: Option<Item>,
+    turn: Option<Item>,
+    plan: Option<Item>,
+    /// The message or reasoning that grows, with its id and the call that it is beneath.
+    speech: Option<Speech>,
+    /// The last message of the main agent, which may turn out to be the answer.
+    said: Option<Item>,
+    /// Open calls.
+    open: Vec<Item>,
+    /// Open questions.
+    asked: Vec<Item>,
+    /// The items of calls by the ids of the calls, the newest last.
+    calls: VecDeque<(String, u64)>,
+    runs: u32,
+    model: Option<String>,
+    tally: UsageTally,
+    /// The same of the turn. What an agent says only of the whole run is of no turn.
+    of_turn: UsageTally,
+}
+
+#[derive(Debug)]
+struct Speech {
+    item: Item,
+    message: Option<String>,
+}
+
+impl TimelineFold {
+    /// A fold that keeps more or less of long texts.
+    pub fn new(clipping: Clipping) -> Self {
+        Self { clipping, ..Self::default() }
+    }
+
+    /// Takes note of the next event, which has this number in its log, and adds the changes that it makes.
+    pub fn event(&mut self, number: u64, event: &Event<'_>, out: &mut Vec<Change>) {
+        if matches!(event.kind, EventKind::Started { .. }) {
+            self.begin_run();
+        }
+        let head = Head { number, at: event.at, line: event.line, parent: event.parent_tool_call_id.as_deref() };
+        match &event.kind {
+            EventKind::Text { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), false, out),
+            EventKind::Thinking { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), true, out),
+            _ => {}
+        }
+        self.tally.event(&event.kind);
+        let (speech, output) = (self.clipping.speech, self.clipping.output);
+        let clip = |text: &str| Clip::of(text, output);
+        match &event.kind {
+            EventKind::Started { agent, agent_version } => {
+                let agent_version = agent_version.as_deref().map(str::to_owned);
+                let what = What::Run { agent: agent.to_string(), agent_version, model: None, cwd: None, session_id: None };
+                self.run = Some(self.put(&head, what, out));
+            }
+            EventKind::Session { session_id, model, cwd, agent_version, .. } if head.parent.is_none() => {
+                let told = [session_id, model, cwd, agent_version].map(|field| field.as_deref());
+                self.session(&head, told, out);
+            }
+            EventKind::Prompt { text } => {
+                self.put(&head, What::Prompt { text: Clip::of(text, speech) }, out);
+            }
+            EventKind::TurnStart { turn } => {
+                self.speech = None;
+                self.of_turn = UsageTally::default();
+                let what = What::Turn { stop_reason: None, tokens: None, cost_usd: None };
+                let item = Item { turn: Some(*turn), ..self.item(&head, what) };
+                self.turn = Some(self.add(item, out));
+            }
+            EventKind::TurnEnd { stop_reason: why, .. } => {
+                let why = why.as_deref().map(str::to_owned);
+                self.change_turn(&head, |stop_reason, _, _| *stop_reason = why, out);
+            }
+            EventKind::Usage { scope, .. } if *scope != UsageScope::Run => {
+                self.of_turn.event(&event.kind);
+                let (tokens, cost) = self.used(&self.of_turn);
+                self.change_turn(&head, |_, of_turn, of_cost| (*of_turn, *of_cost) = (tokens, cost), out);
+            }
+            EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+                let what = What::Tool {
+                    call: tool_call_id.to_string(),
+                    name: name.to_string(),
+                    tool_kind: *tool_kind,
+                    title: title.as_deref().map(str::to_owned),
+                    input: input.as_deref().map(clip),
+                    output: None,
+                    status: None,
+                    exit_code: None,
+                    duration_ms: None,
+                };
+                // Words after a call are a new item, so that the order is the order in which things happened.
+                self.speech = None;
+                let item = self.put(&head, what, out);
+                if self.calls.len() == MOST_CALLS {
+                    self.calls.pop_front();
+                }
+                self.calls.push_back((tool_call_id.to_string(), item.id));
+                self.open.push(item);
+            }
+            EventKind::ToolUpdate { tool_call_id, input, output_delta } => {
+                let (input, delta) = (input.as_deref().map(clip), output_delta.as_deref());
+                self.update(&head, tool_call_id, input, delta, out);
+            }
+            EventKind::ToolEnd { tool_call_id, output, status: how, exit_code: code, duration_ms: took, .. } => {
+                let Some(place) = self.open.iter().position(|item| is_call(item, tool_call_id)) else { return };
+                let mut item = self.open.remove(place);
+                if let What::Tool { output: so_far, status, exit_code, duration_ms, .. } = &mut item.what {
+                    if let Some(whole) = output.as_deref() {
+                        *so_far = Some(clip(whole));
+                    }
+                    (*status, *exit_code, *duration_ms) = (Some(*how), *code, *took);
+                }
+                touch(&mut item, &head);
+                out.push(Change::Put(Box::new(item)));
+            }
+            EventKind::FileChange { path, change, from, diff, added, removed, tool_call_id, source } => {
+                let what = What::File {
+                    path: path.to_string(),
+                    change: *change,
+                    from: from.as_deref().map(str::to_owned),
+                    diff: diff.as_deref().map(clip),
+                    added: *added,
+                    removed: *removed,
+                    tool: tool_call_id.as_deref().and_then(|call| self.call(call)),
+                    source: *source,
+                };
+                self.put(&head, what, out);
+            }
+            EventKind::SuggestedEdits { edits } => {
+                let edits = edits.iter().map(Edit::from).collect();
+                self.put(&head, What::Edits { edits }, out);
+            }
+            EventKind::Plan { items } => {
+                let items = items.iter().map(Step::from).collect();
+                let plan = match self.plan.take() {
+                    Some(plan) => changed(Item { what: What::Plan { items }, ..plan }, &head, out),
+                    None => self.put(&head, What::Plan { items }, out),
+                };
+                self.plan = Some(plan);
+            }
+            EventKind::Permission { request_id, tool_call_id, title, options, decision } => {
+                let options = options.iter().flatten().map(Choice::from).collect();
+                let what = What::Permission {
+                    request: request_id.to_string(),
+                    title: title.to_string(),
+                    options,
+                    decision: decision.as_deref().map(str::to_owned),
+                    tool: tool_call_id.as_deref().and_then(|call| self.call(call)),
+                };
+                self.permission(&head, request_id, what, decision.is_some(), out);
+            }
+            EventKind::Retry { attempt, max_attempts, delay_ms, message } => {
+                let (attempt, max_attempts, delay_ms) = (*attempt, *max_attempts, *delay_ms);
+                self.put(&head, What::Retry { attempt, max_attempts, delay_ms, message: message.to_string() }, out);
+            }
+            EventKind::Activity { message } => {
+                self.put(&head, What::Activity { message: message.to_string() }, out);
+            }
+            EventKind::Final { text } => self.answer(&head, text, out),
+            EventKind::Error { message, class, fatal } => {
+                self.put(&head, What::Error { message: message.to_string(), class: *class, fatal: *fatal }, out);
+            }
+            EventKind::Unrecognized { r#type, raw } => {
+                let of = r#type.as_deref().map(str::to_owned);
+                self.put(&head, What::Unrecognized { of, raw: clip(raw) }, out);
+            }
+            EventKind::Exited { exit_code, signal, outcome, cause, duration_ms, .. } => {
+                let (tokens, cost_usd) = self.used(&self.tally);
+                let what = What::End {
+                    outcome: *outcome,
+                    cause: *cause,
+                    exit_code: *exit_code,
+                    signal: signal.as_deref().map(str::to_owned),
+                    duration_ms: *duration_ms,
+                    tokens,
+                    cost_usd,
+                };
+                self.turn = None;
+                self.put(&head, what, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_run(&mut self) {
+        let Self { clipping, next, runs, .. } = *self;
+        *self = Self { clipping, next, runs: runs + 1, ..Self::default() };
+    }
+
+    fn call(&self, call: &str) -> Option<u64> {
+        self.calls.iter().rev().find(|(id, _)| id == call).map(|(_, item)| *item)
+    }
+
+    fn item(&self, head: &Head<'_>, what: What) -> Item {
+        Item {
+            id: self.next,
+            first: head.number,
+            last: head.number,
+            at: head.at,
+            until: None,
+            line: head.line,
+            run: self.runs.max(1),
+            turn: self.turn.as_ref().and_then(|turn| turn.turn),
+            parent: head.parent.and_then(|call| self.call(call)),
+            what,
+        }
+    }
+
+    /// The next item.
+    fn put(&mut self, head: &Head<'_>, what: What, out: &mut Vec<Change>) -> Item {
+        let item = self.item(head, what);
+        self.add(item, out)
+    }
+
+    fn add(&mut self, item: Item, out: &mut Vec<Change>) -> Item {
+        self.next += 1;
+        out.push(Change::Put(Box::new(item.clone())));
+        item
+    }
+
+    fn speak(&mut self, head: &Head<'_>, delta: &str, message: Option<&str>, thinks: bool, out: &mut Vec<Change>) {
+        if delta.is_empty() {
+            return;
+        }
+        let parent = head.parent.and_then(|call| self.call(call));
+        let goes_on = self.speech.as_ref().is_some_and(|speech| {
+            let same_kind = matches!(speech.item.what, What::Thinking { .. }) == thinks;
+            same_kind && speech.item.parent == parent && speech.message.as_deref() == message
+        });
+        if goes_on && let Some(speech) = &mut self.speech {
+            let growth = Growth { id: speech.item.id, last: head.number, until: head.at, text: delta.to_owned() };
+            speech.item.grow(&growth, self.clipping);
+            out.push(Change::Grow(growth));
+        } else {
+            let text = Clip::of(delta, self.clipping.speech);
+            let what = if thinks { What::Thinking { text } } else { What::Text { text, answer: false } };
+            let item = self.put(head, what, out);
+            self.speech = Some(Speech { item, message: message.map(str::to_owned) });
+        }
+        if let Some(speech) = self.speech.as_ref().filter(|_| !thinks && parent.is_none()) {
+            let known = self.said.as_mut().filter(|said| said.id == speech.item.id);
+            match known {
+                // Kept in step only where its beginning still grows: the answer is told anew when it comes.
+                Some(said) => said.last = head.number,
+                None => self.said = Some(speech.item.clone()),
+            }
+        }
+    }
+
+    /// The answer of the run: the last message, if that is it, else an item of its own.
+    fn answer(&mut self, head: &Head<'_>, answer: &str, out: &mut Vec<Change>) {
+        let text = Clip::of(answer, self.clipping.speech);
+        let spoken = self.speech.take().map(|speech| speech.item);
+        let said = match (self.said.take(), spoken) {
+            (Some(said), Some(spoken)) if said.id == spoken.id => Some(spoken),
+            (said, _) => said,
+        };
+        let is_answer = |item: &Item| match &item.what {
+            What::Text { text: said, .. } => said.size == text.size || said.text.trim() == answer.trim(),
+            _ => false,
+        };
+        match said.filter(is_answer) {
+            Some(item) => {
+                changed(Item { what: What::Text { text, answer: true }, ..item }, head, out);
+            }
+            None => {
+                self.put(head, What::Text { text, answer: true }, out);
+            }
+        }
+    }
+
+    fn session(&mut self, head: &Head<'_>, told: [Option<&str>; 4], out: &mut Vec<Change>) {
+        let Some(mut item) = self.run.take() else { return };
+        if let What::Run { agent_version, model, cwd, session_id, .. } = &mut item.what {
+            let known = [session_id, model, cwd, agent_version];
+            let news = known.iter().zip(told).any(|(known, told)| told.is_some() && known.as_deref() != told);
+            for (known, told) in known.into_iter().zip(told) {
+                if let Some(told) = told {
+                    *known = Some(told.to_owned());
+                }
+            }
+            self.model = told[1].map(str::to_owned).or(self.model.take());
+            if news {
+                item = changed(item, head, out);
+            }
+        }
+        self.run = Some(item);
+    }
+
+    fn change_turn(
+        &mut self,
+        head: &Head<'_>,
+        change: impl FnOnce(&mut Option<String>, &mut Option<TokensReport>, &mut Option<f64>),
+        out: &mut Vec<Change>,
+    ) {
+        let Some(mut item) = self.turn.take() else { return };
+        if let What::Turn { stop_reason, tokens, cost_usd } = &mut item.what {
+            change(stop_reason, tokens, cost_usd);
+        }
+        self.turn = Some(changed(item, head, out));
+    }
+
+    /// What was used, and what it costs.
+    fn used(&self, tally: &UsageTally) -> (Option<TokensReport>, Option<f64>) {
+        let tokens = tally.total();
+        let report = tokens.total().map(|_| TokensReport::new(&tokens, tally.source()));
+        (report, dollars(tally, self.model.as_deref(), Table::embedded()))
+    }
+
+    fn update(&mut self, head: &Head<'_>, call: &str, given: Option<Clip>, delta: Option<&str>, out: &mut Vec<Change>) {
+        let clipping = self.clipping;
+        let Some(item) = self.open.iter_mut().find(|item| is_call(item, call)) else { return };
+        if let (Some(given), What::Tool { input, .. }) = (given, &mut item.what) {
+            *input = Some(given);
+            touch(item, head);
+            out.push(Change::Put(Box::new(item.clone())));
+        }
+        if let Some(delta) = delta {
+            let growth = Growth { id: item.id, last: head.number, until: head.at, text: delta.to_owned() };
+            item.grow(&growth, clipping);
+            out.push(Change::Grow(growth));
+        }
+    }
+
+    /// A question, or the answer to one that is open.
+    fn permission(&mut self, head: &Head<'_>, request: &str, what: What, decided: bool, out: &mut Vec<Change>) {
+        let is_it = |item: &Item| matches!(&item.what, What::Permission { request: asked, .. } if asked == request);
+        let known = self.asked.iter().position(is_it).map(|place| self.asked.remove(place));
+        let item = match known {
+            Some(item) => {
+                let (asked, answered) = (item.what.clone(), what);
+                let what = match (asked, answered) {
+                    // An answer need not repeat what could be answered.
+                    (What::Permission { options, .. }, What::Permission { request, title, options: now, decision, tool })
+                        if now.is_empty() =>
+                    {
+                        What::Permission { request, title, options, decision, tool }
+                    }
+                    (_, answered) => answered,
+                };
+                changed(Item { what, ..item }, head, out)
+            }
+            None => self.put(head, what, out),
+        };
+        if !decided && self.asked.len() < MOST_CALLS {
+            self.asked.push(item);
+        }
+    }
+}
+
+/// What every event has.
+struct Head<'a> {
+    number: u64,
+    at: Option<Timestamp>,
+    line: Option<u64>,
+    parent: Option<&'a str>,
+}
+
+/// Says what an item is now.
+fn changed(mut item: Item, head: &Head<'_>, out: &mut Vec<Change>) -> Item {
+    touch(&mut item, head);
+    out.push(Change::Put(Box::new(item.clone())));
+    item
+}
+
+fn touch(item: &mut Item, head: &Head<'_>) {
+    item.last = head.number;
+    item.until = head.at.or(item.until);
+}
+
+fn is_call(item: &Item, call: &str) -> bool {
+    matches!(&item.what, What::Tool { call: id, .. } if id == call)
+}
+
+#[cfg(test)]
+mod tests;

@@ -58,9 +58,14 @@ pub struct Counted<'l> {
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name; those whose session is gone are
 /// sessions of their own.
 pub fn sessions(logs: &[Log]) -> Vec<Session> {
+    sessions_from(logs, 0)
+}
+
+/// Makes sessions of the files from one place of the list on, which have nothing to do with those before it.
+pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
     let mut sessions: Vec<Session> = Vec::new();
     let mut by_id: HashMap<(&str, &str), usize> = HashMap::new();
-    for (place, log) in logs.iter().enumerate() {
+    for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
             Role::Session(id) => id.as_str(),
             Role::Run(folder) => folder.id(),
@@ -69,7 +74,7 @@ pub fn sessions(logs: &[Log]) -> Vec<Session> {
         by_id.entry((log.file.agent.id.0, id)).or_insert(sessions.len());
         sessions.push(Session::of(log, id, place));
     }
-    for (place, log) in logs.iter().enumerate() {
+    for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
             Role::Session(_) | Role::Run(_) | Role::Database => continue,
             Role::Of(id) => id.as_str(),

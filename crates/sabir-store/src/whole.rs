@@ -21,6 +21,16 @@ use crate::record::{self, Kind};
 /// Hands out the events of a session: those that were made when it ran, where Sabir ran it, else those that its log
 /// gives. Lines are numbered through all of its files.
 pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    events_through(&mut LineBuffer::default(), session, logs, take)
+}
+
+/// The same, with a buffer that many sessions share.
+pub fn events_through(
+    buffer: &mut LineBuffer,
+    session: &Session,
+    logs: &[Log],
+    take: &mut dyn FnMut(&Event<'_>),
+) -> io::Result<()> {
     if let Some(folder) = run_of(session, logs) {
         return kept_events(folder, take);
     }
@@ -39,7 +49,7 @@ pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>))
     match database_of(session, logs) {
         // It knows itself what belongs to the session.
         Some(path) => session_lines(path, &session.id, |line| decode(Line::of(0, line)))?,
-        None => session.logs.iter().try_for_each(|place| lines(&logs[*place], &mut decode))?,
+        None => session.logs.iter().try_for_each(|place| lines(&logs[*place], buffer, &mut decode))?,
     }
     let mut last = Vec::new();
     decoder.end(&End::default(), &mut last);
@@ -168,7 +178,7 @@ fn raw_lines(folder: &RunFolder, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Res
 }
 
 /// The lines of a log: a file that is one JSON value is one line.
-fn lines(log: &Log, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
+fn lines(log: &Log, lines: &mut LineBuffer, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
     let mut file = File::open(&log.file.path)?;
     if log.file.path.extension().is_some_and(|extension| extension == "json") {
         let mut text = Vec::new();
@@ -176,7 +186,7 @@ fn lines(log: &Log, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
         take(Line::of(1, String::from_utf8_lossy(&text)));
         return Ok(());
     }
-    let mut lines = LineBuffer::default();
+    lines.restart();
     loop {
         let count = match file.read(lines.space()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

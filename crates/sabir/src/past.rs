@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
 use sabir_core::event::Event;
+use sabir_core::line::LineBuffer;
 use sabir_store::account::{self, Session};
 use sabir_store::history::{self, Places};
 use sabir_store::index::{self, Log};
@@ -38,21 +39,18 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
     progress.end();
     let failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     tell_failures(&failures);
-    let logged = account::sessions(&read.logs);
     let mut logs = read.logs;
-    let mut parts = Vec::new();
-    let mut alone = Vec::new();
-    let ids: HashSet<&str> = logged.iter().map(|session| session.id.as_str()).collect();
-    for run in runs(agent) {
-        let is_part = run.session.as_deref().is_some_and(|id| ids.contains(id));
-        if is_part { parts.push(run.log) } else { alone.push(run.log) }
-    }
-    logs.append(&mut alone);
-    let sessions = account::sessions(&logs);
-    let shown = logs.len();
-    logs.append(&mut parts);
-    let all = account::sessions(&logs);
-    let parts = all.into_iter().filter(|session| session.logs.first().is_some_and(|place| *place >= shown)).collect();
+    let mut sessions = account::sessions(&logs);
+    let ids: HashSet<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
+    let is_part = |run: &RunLog| run.session.as_deref().is_some_and(|id| ids.contains(id));
+    let (parts, alone): (Vec<RunLog>, Vec<RunLog>) = runs(agent).into_iter().partition(is_part);
+    let mut add = |runs: Vec<RunLog>| {
+        let from = logs.len();
+        logs.extend(runs.into_iter().map(|run| run.log));
+        account::sessions_from(&logs, from)
+    };
+    let (alone, parts) = (add(alone), add(parts));
+    sessions.extend(alone);
     Past { logs, sessions, parts }
 }
 
@@ -117,7 +115,17 @@ impl Past {
 
     /// Decodes a session whole and hands out its events.
     pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-        whole::events(session, &self.logs, take)
+        self.decode_through(&mut LineBuffer::default(), session, take)
+    }
+
+    /// The same, with a buffer that many sessions share.
+    pub(crate) fn decode_through(
+        &self,
+        buffer: &mut LineBuffer,
+        session: &Session,
+        take: &mut dyn FnMut(&Event<'_>),
+    ) -> io::Result<()> {
+        whole::events_through(buffer, session, &self.logs, take)
     }
 }
 

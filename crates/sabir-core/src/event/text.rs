@@ -71,25 +71,35 @@ impl<'a> Text<'a> {
     pub fn size(&self) -> usize {
         match &self.0 {
             Form::Plain(text) => text.len(),
-            Form::Json { json, .. } => {
-                let (mut rest, mut size) = (json.as_bytes(), 0);
-                while let Some(at) = memchr::memchr(b'\\', rest) {
-                    // All that is escaped is one byte, as `\n` or as `\u001b`.
-                    let escape = if rest.get(at + 1) == Some(&b'u') { 6 } else { 2 };
-                    size += at + 1;
-                    rest = rest.get(at + escape..).unwrap_or_default();
-                }
-                size + rest.len() - 2
-            }
+            Form::Json { json, .. } => said(json.as_bytes()) - 2,
         }
     }
 
-    /// Its beginning, of at most so many bytes, with nothing borrowed.
+    /// Its beginning, of at most so many bytes, with nothing borrowed. Never unescapes.
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
             Form::Json { json, .. } if json.len() <= bytes => self.clone().into_owned(),
-            _ => Text::from(cut::head(self, bytes).to_owned()),
+            Form::Json { json, .. } => Self::of_inside(escaped_head(json, bytes)),
+            Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
         }
+    }
+
+    /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
+    pub(crate) fn after_written(&self, bytes: usize) -> Text<'static> {
+        match self.escaped() {
+            Some(escaped) => Self::of_inside(&escaped[cut::before(escaped, bytes)..]),
+            None => Text::from(self[cut::before(self, bytes)..].to_owned()),
+        }
+    }
+
+    /// The text of what stands between the quotes of a JSON string.
+    fn of_inside(inside: &str) -> Text<'static> {
+        if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+            return Text::from(inside.to_owned());
+        }
+        let mut json = String::with_capacity(inside.len() + 2);
+        json.extend(["\"", inside, "\""]);
+        Text::from_own_json(json)
     }
 
     /// The text with nothing borrowed.
@@ -139,6 +149,43 @@ fn is_control(digits: &[u8]) -> bool {
         [b'0', b'0', b'1', low, ..] => matches!(low, b'0'..=b'9' | b'a'..=b'f'),
         _ => false,
     }
+}
+
+/// How many bytes a JSON string says, its quotes included.
+fn said(json: &[u8]) -> usize {
+    let count = |what: &[u8]| memchr::memmem::find_iter(json, what).count();
+    // All that is escaped is one byte, as `\n` or as `\u001b`. Counting is much faster than going from one to the next.
+    if memchr::memmem::find(json, br"\\u").is_none() {
+        let backslashes = memchr::memchr_iter(b'\\', json).count();
+        let escapes = backslashes - count(br"\\");
+        return json.len() - escapes - 4 * count(br"\u");
+    }
+    let (mut rest, mut said) = (json, 0);
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        let escape = if rest.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+        said += at + 1;
+        rest = rest.get(at + escape..).unwrap_or_default();
+    }
+    said + rest.len()
+}
+
+/// The part of a JSON string, without its quotes, that says at most so many bytes.
+fn escaped_head(json: &str, bytes: usize) -> &str {
+    let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default();
+    // Bytes of the head as it is written, and as it is said.
+    let (mut end, mut said) = (0, 0);
+    while let Some(rest) = inside.get(end..).filter(|rest| !rest.is_empty() && said < bytes) {
+        let plain = memchr::memchr(b'\\', rest.as_bytes()).unwrap_or(rest.len());
+        let whole = cut::before(rest, plain.min(bytes - said));
+        (end, said) = (end + whole, said + whole);
+        if whole < plain || plain == rest.len() || said == bytes {
+            break;
+        }
+        // All that is escaped is one byte.
+        end += if rest.as_bytes().get(plain + 1) == Some(&b'u') { 6 } else { 2 };
+        said += 1;
+    }
+    &inside[..end]
 }
 
 fn unescaped(json: &str) -> String {
@@ -248,7 +295,7 @@ impl schemars::JsonSchema for Text<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::Text;
+    use super::{Text, cut};
     use serde_json::value::RawValue;
 
     #[test]
@@ -258,6 +305,8 @@ mod tests {
             r#""plain""#,
             r#""a\nb \"c\" \\ d""#,
             r#""\u001b[0m é""#,
+            r#""\\u001b \\\u001b[1m \\\\n\\n \n""#,
+            r#""\\ \\\" \\\\\n\u001b\u001b ä""#,
             r#""pair \ud83d\ude00""#,
             r#""\u001B and \u000a and \u0008, \\u001b and \\\u001b""#,
             r#""\\ \" \u0000\u0007\u000b""#,
@@ -272,7 +321,9 @@ mod tests {
             assert_eq!(String::from_utf8(from_raw), String::from_utf8(from_plain), "{json}");
             assert_eq!(text.is_empty(), plain.is_empty());
             assert_eq!(text.size(), plain.len());
-            assert_eq!(text.head(3), plain.get(..3).unwrap_or(&plain));
+            for bytes in 0..=plain.len() + 1 {
+                assert_eq!(&*text.head(bytes), cut::head(&plain, bytes), "{json} {bytes}");
+            }
             assert_eq!(text.clone().into_owned(), plain.as_str());
             assert_eq!(text, plain.as_str());
             assert_eq!(text.into_string(), plain);

@@ -41,7 +41,12 @@ pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
         let row = bytes[aim..].iter().take_while(|byte| **byte == b'\\').count();
         let block = start..aim + row;
         start = block.end;
-        let looks = look(bytes, block.clone());
+        let looks = if block.end + NEIGHBOURS <= bytes.len() {
+            look(bytes, block.clone())
+        } else {
+            // The text ends too early to look at all neighbours.
+            Looks { rare: true, escaped: bytes[block.clone()].contains(&b'\\') }
+        };
         if looks.rare && !is_valid(bytes, block) {
             return None;
         }
@@ -109,20 +114,32 @@ struct Looks {
     escaped: bool,
 }
 
+/// How many bytes behind a backslash belong to the longest escape.
+const NEIGHBOURS: usize = 5;
+
 /// Looks at every byte of a block inside the quotes, together with its neighbours. Nothing depends on the byte before
 /// and nothing branches, so the compiler can do many bytes at a time.
 #[allow(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
 fn look(bytes: &[u8], block: Range<usize>) -> Looks {
-    let before = &bytes[block.start - 1..block.end - 1];
-    let after = &bytes[block.start + 1..=block.end];
+    let length = block.len();
+    // Slices of one length, so that no index is checked in the loop: the byte before, the byte, and those behind it.
+    let at = |offset: usize| &bytes[block.start + offset - 1..][..length];
+    let (before, byte, after, digits) = (at(0), at(1), at(2), [at(3), at(4), at(5), at(6)]);
     let (mut rare, mut escaped) = (false, false);
-    for ((&before, &byte), &after) in before.iter().zip(&bytes[block]).zip(after) {
-        let backslash = byte == b'\\';
+    for index in 0..length {
+        let backslash = byte[index] == b'\\';
         // The second of two backslashes starts no escape, unless there are more.
-        let second = before == b'\\';
-        let first = after == b'\\';
-        let usual = first | (after == b'n') | (after == b'"') | (after == b't') | (after == b'r');
-        rare |= (byte < 0x20) | (backslash & ((second & first) | !(second | usual)));
+        let second = before[index] == b'\\';
+        let first = after[index] == b'\\';
+        // What programs colour their output with is a control character, and usual.
+        let colours = (after[index] == b'u')
+            & (digits[0][index] == b'0')
+            & (digits[1][index] == b'0')
+            & ((digits[2][index] | 1) == b'1')
+            & ((digits[3][index].wrapping_sub(b'0') < 10) | (digits[3][index].wrapping_sub(b'a') < 6));
+        let short = (after[index] == b'n') | (after[index] == b'"') | (after[index] == b't') | (after[index] == b'r');
+        let usual = first | short | colours;
+        rare |= (byte[index] < 0x20) | (backslash & ((second & first) | !(second | usual)));
         escaped |= backslash;
     }
     Looks { rare, escaped }
@@ -139,7 +156,7 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
             _ => return false,
         };
     }
-    bytes[block].iter().all(|byte| *byte >= 0x20)
+    !bytes[block].iter().fold(false, |found, byte| found | (*byte < 0x20))
 }
 
 #[cfg(test)]

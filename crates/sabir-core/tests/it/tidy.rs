@@ -10,7 +10,7 @@ use sabir_core::agent;
 const LINES: usize = 600;
 
 /// What an agent may use of this crate.
-const AGENT_SEES: &[&str] = &["agent", "dialect", "diff", "event", "history", "json", "launch", "line", "time"];
+const AGENT_SEES: &[&str] = &["agent", "cut", "dialect", "diff", "event", "history", "json", "launch", "line", "time"];
 
 /// What may be said in some places only.
 struct Reserved {

@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use sabir_core::fold::SessionResult;
+use sabir_core::line::LineBuffer;
 use sabir_core::time::Timestamp;
 use sabir_store::RunFolder;
 use sabir_store::account::Session;
@@ -102,10 +103,10 @@ struct Listed<'s> {
 
 fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
-    let line = |(): &mut (), session: &&Session| {
+    let line = |buffer: &mut LineBuffer, session: &&Session| {
         let result = results.then(|| {
             let mut fold = SessionResult::fold();
-            past.decode(session, &mut |event| fold.event(event)).map(|()| fold.finish())
+            past.decode_through(buffer, session, &mut |event| fold.event(event)).map(|()| fold.finish())
         });
         // A log that is gone or unreadable by now is listed without a result.
         let listed = listed(past, session, result.and_then(Result::ok));
@@ -116,7 +117,7 @@ fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failu
         out.buffer().push(b'\n');
         out.write_if_full()
     };
-    past::SESSIONS.run(sessions, || (), line, &mut |_| (), take)?;
+    past::SESSIONS.run(sessions, LineBuffer::default, line, &mut |_| (), take)?;
     out.write()?;
     Ok(Exit::Completed)
 }

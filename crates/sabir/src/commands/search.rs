@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use sabir_core::event::{Event, EventKind};
+use sabir_core::line::LineBuffer;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
 use sabir_store::search::Words;
@@ -46,8 +47,8 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let mut found = 0_usize;
     past::SESSIONS.run(
         &sessions,
-        || (),
-        |(), session| places(&past, session, &words),
+        LineBuffer::default,
+        |buffer, session| places(&past, session, &words, buffer),
         &mut |_| (),
         |places| {
             found += places.len();
@@ -74,12 +75,12 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
 }
 
 /// The places in a session, in order. Whole sessions are decoded only where the raw log has all the words.
-fn places(past: &Past, session: &Session, words: &Words) -> Vec<Place> {
+fn places(past: &Past, session: &Session, words: &Words, buffer: &mut LineBuffer) -> Vec<Place> {
     let mut places = Vec::new();
     if !words.may_be_in(session, &past.logs) {
         return places;
     }
-    let _ = past.decode(session, &mut |event: &Event<'_>| {
+    let _ = past.decode_through(buffer, session, &mut |event: &Event<'_>| {
         let text: Option<&str> = match &event.kind {
             EventKind::Prompt { text } => Some(text),
             EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } => Some(delta),

@@ -69,7 +69,7 @@ pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, met
     {
         file_change(file, &id, facts);
     }
-    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(output));
+    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(&output.head(EXIT_CODE)));
     let ok = status == ToolStatus::Ok;
     facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
 }
@@ -94,6 +94,9 @@ fn file_result(structured: Unread<'_>) -> Option<FileResult<'_>> {
     memchr::memmem::find(structured.0.as_bytes(), b"\"filePath\"")?;
     json::parse(structured.0)
 }
+
+/// The line with an exit code is not longer.
+const EXIT_CODE: usize = 64;
 
 /// A failed command's result starts with its exit code.
 fn exit_code(output: &str) -> Option<i32> {

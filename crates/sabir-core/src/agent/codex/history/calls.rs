@@ -7,8 +7,9 @@ use serde::Deserialize;
 use super::patch;
 use super::whole::Log;
 use crate::agent::codex::{report, shell};
+use crate::cut;
 use crate::dialect::Facts;
-use crate::event::{EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
+use crate::event::{EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
 use crate::json::{self, Str, StringOr, Unread};
 
 /// A call or a result, as far as it is read.
@@ -147,7 +148,10 @@ impl Log {
         if let (Some(patch), ToolStatus::Ok) = (&known.patch, result.status) {
             patch::applied(patch, &result.output, &id).into_iter().for_each(|change| facts.push(change));
         }
-        if let Some(agent) = json::parse::<Started<'_>>(&result.output) {
+        let written = result.output.escaped().unwrap_or(&result.output);
+        if written.starts_with('{')
+            && let Some(agent) = json::parse::<Started<'_>>(&result.output)
+        {
             self.agents.insert(agent.agent_id.to_string(), id.to_string());
         }
         facts.push(end(id.into(), Some(result.output), result.status, result.exit_code));
@@ -198,24 +202,24 @@ fn kind(name: &str, runs: bool) -> ToolKind {
 
 pub(super) fn end<'a>(
     tool_call_id: Cow<'a, str>,
-    output: Option<Cow<'a, str>>,
+    output: Option<Text<'a>>,
     status: ToolStatus,
     exit_code: Option<i32>,
 ) -> EventKind<'a> {
-    EventKind::ToolEnd { tool_call_id, ok: false, output: output.map(Into::into), status, exit_code, duration_ms: None }
+    EventKind::ToolEnd { tool_call_id, ok: false, output, status, exit_code, duration_ms: None }
 }
 
 /// What the model is shown of a result.
 #[derive(Debug, PartialEq)]
 struct Outcome<'a> {
-    output: Cow<'a, str>,
+    output: Text<'a>,
     status: ToolStatus,
     exit_code: Option<i32>,
 }
 
 impl Default for Outcome<'_> {
     fn default() -> Self {
-        Self { output: Cow::Borrowed(""), status: ToolStatus::Ok, exit_code: None }
+        Self { output: Text::default(), status: ToolStatus::Ok, exit_code: None }
     }
 }
 
@@ -226,35 +230,43 @@ impl<'a> Outcome<'a> {
             #[serde(borrow, default)]
             text: Option<Str<'a>>,
         }
+        if let Some((text, "")) = json::leading_text(output.0) {
+            return Self::of_text(text);
+        }
         match json::parse::<StringOr<'a, Vec<Block<'a>>>>(output.0) {
-            Some(StringOr::String(text)) => Self::of_text(&text.into()),
+            Some(StringOr::String(text)) => Self::of_text(text.into()),
             Some(StringOr::Other(blocks)) => {
-                Self::of_text(&Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()))
+                Self::of_text(blocks.iter().filter_map(|block| block.text.as_deref()).collect::<String>().into())
             }
-            None => Self { output: Cow::Borrowed(output.0), ..Self::default() },
+            None => Self { output: Text::from(output.0), ..Self::default() },
         }
     }
 
-    fn of_text(text: &Cow<'a, str>) -> Self {
-        let (exit_code, output) = match headed(text) {
-            Some((exit_code, output)) => (exit_code, Cow::Owned(output.to_owned())),
-            None => (None, text.clone()),
+    fn of_text(text: Text<'a>) -> Self {
+        let status = status_of(&text);
+        let head = match text.escaped() {
+            Some(escaped) => headed(escaped, "\\n"),
+            None => headed(&text, "\n"),
+        };
+        let (exit_code, output) = match head {
+            Some((exit_code, head)) => (exit_code, text.after_written(head)),
+            None => (None, text),
         };
         let (exit_code, output) = match measured(&output) {
-            Some((code, output)) => (code.or(exit_code), Cow::Owned(output)),
+            Some((code, output)) => (code.or(exit_code), output),
             None => (exit_code, output),
         };
         let status = match exit_code {
             Some(0) => ToolStatus::Ok,
             Some(_) => ToolStatus::Error,
-            None => status_of(text),
+            None => status,
         };
         Self { output, status, exit_code }
     }
 }
 
 /// How results begin, or what they say, of calls that did not do what was asked.
-fn status_of(text: &str) -> ToolStatus {
+fn status_of(text: &Text<'_>) -> ToolStatus {
     const FAILED: &[&str] = &[
         "error: ",
         "failed in sandbox",
@@ -266,6 +278,8 @@ fn status_of(text: &str) -> ToolStatus {
         "Script failed",
         "tool call error",
     ];
+    // None of these words is written otherwise in JSON.
+    let text = text.escaped().unwrap_or(text);
     if text.contains("rejected by user") || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
         ToolStatus::Denied
     } else if text.starts_with("aborted") {
@@ -277,25 +291,33 @@ fn status_of(text: &str) -> ToolStatus {
     }
 }
 
-/// The exit code and the output of a result that has lines about itself before its output.
-fn headed(text: &str) -> Option<(Option<i32>, &str)> {
+/// The exit code that a result gives which has lines about itself before its output, and how long those lines are. The
+/// text may be as it is written in JSON: the lines have nothing that is written otherwise but their ends.
+fn headed(text: &str, line_end: &str) -> Option<(Option<i32>, usize)> {
     const HEADS: &[&str] = &["Chunk ID: ", "Wall time", "Exit code: ", "Process ", "Script "];
-    let (head, output) = text.split_once("Output:\n")?;
-    if head.len() > 1_024 || !HEADS.iter().any(|start| head.starts_with(start)) || !head.ends_with('\n') {
+    const LONGEST: usize = 1_024;
+    if !HEADS.iter().any(|start| text.starts_with(start)) {
         return None;
     }
-    let code = head.lines().find_map(|line| {
-        line.strip_prefix("Exit code: ").or_else(|| line.strip_prefix("Process exited with code "))?.trim().parse().ok()
-    });
-    Some((code, output))
+    let beginning = cut::head(text, LONGEST);
+    let (mut code, mut rest) = (None, beginning);
+    while let Some((line, after)) = rest.split_once(line_end) {
+        if line == "Output:" {
+            return Some((code, beginning.len() - after.len()));
+        }
+        let told = line.strip_prefix("Exit code: ").or_else(|| line.strip_prefix("Process exited with code "));
+        code = code.or_else(|| told?.trim().parse().ok());
+        rest = after;
+    }
+    None
 }
 
 /// The exit code and the output of a result that is JSON.
-fn measured(text: &str) -> Option<(Option<i32>, String)> {
+fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
     #[derive(Deserialize)]
     struct Measured<'a> {
         #[serde(borrow)]
-        output: Str<'a>,
+        output: Unread<'a>,
         #[serde(default, deserialize_with = "json::lenient")]
         metadata: Option<Metadata>,
         #[serde(default, deserialize_with = "json::lenient")]
@@ -305,19 +327,26 @@ fn measured(text: &str) -> Option<(Option<i32>, String)> {
     struct Metadata {
         exit_code: Option<i32>,
     }
-    let measured = text.starts_with('{').then(|| json::parse::<Measured<'_>>(text))??;
+    if text.escaped().unwrap_or(text).as_bytes().first() != Some(&b'{') {
+        return None;
+    }
+    let measured = json::parse::<Measured<'_>>(text)?;
+    let (output, _) = json::leading_text(measured.output.0)?;
     let code = measured.metadata.and_then(|metadata| metadata.exit_code).or(measured.exit_code);
     // Without a code it is the tool's own JSON.
-    code.is_some().then(|| (code, measured.output.to_string()))
+    code.is_some().then(|| (code, output.into_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, ToolStatus};
+    use super::{Outcome, ToolStatus, Unread};
 
     fn outcome(text: &str) -> (String, ToolStatus, Option<i32>) {
-        let Outcome { output, status, exit_code } = Outcome::of_text(&text.into());
-        (output.into_owned(), status, exit_code)
+        let json = serde_json::to_string(text).expect("a string");
+        let Outcome { output, status, exit_code } = Outcome::of(Unread(&json));
+        let plain = Outcome::of_text(text.into());
+        assert_eq!((&output, status, exit_code), (&plain.output, plain.status, plain.exit_code), "{text}");
+        (output.into_string(), status, exit_code)
     }
 
     #[test]

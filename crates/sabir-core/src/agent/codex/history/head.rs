@@ -27,11 +27,15 @@ impl<'l> Head<'l> {
             None => rest,
         };
         let (kind, rest) = word(rest.strip_prefix(br#","type":""#)?)?;
-        let payload = rest.strip_prefix(br#","payload":{"#)?;
-        let inner = payload.strip_prefix(br#""type":""#).and_then(word).map_or("", |(inner, _)| inner);
+        let inner = inner(rest.strip_prefix(br#","payload":"#).filter(|payload| payload.starts_with(b"{"))?).unwrap_or_default();
         let typed = matches!(kind, "event_msg" | "response_item");
         (!typed || !inner.is_empty()).then_some(Self { timestamp, kind, inner })
     }
+}
+
+/// The type of what a line is about, if it stands first.
+pub(super) fn inner(payload: &[u8]) -> Option<&str> {
+    payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner)
 }
 
 /// The text up to the next quote.

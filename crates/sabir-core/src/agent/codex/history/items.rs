@@ -161,7 +161,7 @@ impl Log {
         self.overtake();
         let known = self.calls.entry(id.to_string()).or_default();
         if !std::mem::replace(&mut known.over, true) {
-            facts.push(calls::end(id, output, status, exit_code));
+            facts.push(calls::end(id, output.map(Into::into), status, exit_code));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::calls::{Call, Known};
+use super::head::{self, Head};
 use super::items::Item;
 use super::{Report, SessionMeta, TokenCount, TokenRecord, TurnContext, is_furniture, owner_of_turn};
 use crate::agent::codex::answer::Answer;
@@ -120,6 +121,12 @@ struct Failure<'a> {
 impl JsonDialect for Log {
     type Wire<'a> = Entry<'a>;
 
+    /// Passes over lines that say again what others say; some of them are the longest of the log.
+    fn fast<'a>(&mut self, line: &'a str, _: &mut Facts<'a>) -> bool {
+        let head = Head::of(line.as_bytes()).filter(|head| head.kind == "event_msg");
+        head.is_some_and(|head| says_nothing_new(head.inner)) && line.ends_with("}}")
+    }
+
     fn message<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         facts.at = entry.timestamp.as_deref().and_then(Timestamp::parse);
         let whole = line.borrowed().unwrap_or_default();
@@ -159,8 +166,8 @@ impl Log {
             _ => facts.parent = self.lane.clone().map(Cow::Owned),
         }
         match r#type {
-            "response_item" => self.response_item(&json::parse::<Typed<'_>>(payload)?.r#type, payload, false, facts),
-            "event_msg" => self.event(&json::parse::<Typed<'_>>(payload)?.r#type, payload, line, facts),
+            "response_item" => self.response_item(&type_of(payload)?, payload, false, facts),
+            "event_msg" => self.event(&type_of(payload)?, payload, line, facts),
             "token_usage_record" => {
                 json::parse::<TokenRecord>(payload).map(|record| self.tokens(Some(Report::of_record(&record)), facts))
             }
@@ -277,6 +284,9 @@ impl Log {
         if r#type == "token_count" {
             return json::parse::<TokenCount>(payload).map(|count| self.tokens(Report::of_count(count), facts));
         }
+        if says_nothing_new(r#type) {
+            return Some(());
+        }
         let event: Event<'a> = json::parse(payload)?;
         let main = self.lane.is_none();
         match r#type {
@@ -313,41 +323,8 @@ impl Log {
                 facts.push(EventKind::Activity { message: event.message?.into() });
             }
             "context_compacted" => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
-            // What other lines say, the state of the user interface, and turns of sub-agents.
-            "agent_message"
-            | "agent_reasoning"
-            | "agent_reasoning_raw_content"
-            | "agent_reasoning_section_break"
-            | "thread_settings_applied"
-            | "thread_name_updated"
-            | "thread_rolled_back"
-            | "thread_goal_updated"
-            | "entered_review_mode"
-            | "exited_review_mode"
-            | "undo_completed"
-            | "turn_diff"
-            | "plan_update"
-            | "item_started"
-            | "task_started"
-            | "turn_started"
-            | "task_complete"
-            | "turn_complete"
-            | "turn_aborted"
-            | "error"
-            | "stream_error"
-            | "exec_command_begin"
-            | "exec_command_end"
-            | "patch_apply_begin"
-            | "patch_apply_end"
-            | "mcp_tool_call_begin"
-            | "mcp_tool_call_end"
-            | "web_search_begin"
-            | "web_search_end"
-            | "view_image_tool_call"
-            | "image_generation_end"
-            | "dynamic_tool_call_request"
-            | "dynamic_tool_call_response" => {}
-            _ if r#type.starts_with("collab_") => {}
+            // Turns of sub-agents.
+            "task_started" | "turn_started" | "task_complete" | "turn_complete" | "turn_aborted" | "error" | "stream_error" => {}
             _ => return None,
         }
         Some(())
@@ -401,6 +378,45 @@ impl Log {
             scope: UsageScope::Message,
         });
     }
+}
+
+/// Whether an event is about what other lines say too, or about the state of the user interface.
+fn says_nothing_new(event: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "agent_message",
+        "agent_reasoning",
+        "agent_reasoning_raw_content",
+        "agent_reasoning_section_break",
+        "thread_settings_applied",
+        "thread_name_updated",
+        "thread_rolled_back",
+        "thread_goal_updated",
+        "entered_review_mode",
+        "exited_review_mode",
+        "undo_completed",
+        "turn_diff",
+        "plan_update",
+        "item_started",
+        "exec_command_begin",
+        "exec_command_end",
+        "patch_apply_begin",
+        "patch_apply_end",
+        "mcp_tool_call_begin",
+        "mcp_tool_call_end",
+        "web_search_begin",
+        "web_search_end",
+        "view_image_tool_call",
+        "image_generation_end",
+        "dynamic_tool_call_request",
+        "dynamic_tool_call_response",
+    ];
+    KNOWN.contains(&event) || event.starts_with("collab_")
+}
+
+/// What an item or an event is.
+fn type_of(payload: &str) -> Option<Cow<'_, str>> {
+    let first = head::inner(payload.as_bytes()).map(Cow::Borrowed);
+    first.or_else(|| json::parse::<Typed<'_>>(payload).map(|typed| typed.r#type.0))
 }
 
 fn joined<'a>(blocks: impl IntoIterator<Item = impl IntoIterator<Item = Block<'a>>>, between: &str) -> String {

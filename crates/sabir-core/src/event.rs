@@ -384,6 +384,18 @@ vocabulary! {
 }
 
 impl EventKind<'_> {
+    /// The text that people said or saw here, where one would look for words.
+    pub fn said(&self) -> Option<&str> {
+        match self {
+            Self::Prompt { text } => Some(text),
+            Self::Text { delta, .. } | Self::Thinking { delta, .. } => Some(delta),
+            Self::ToolStart { input, .. } => input.as_deref(),
+            Self::ToolEnd { output, .. } => output.as_deref(),
+            Self::Error { message, .. } | Self::Activity { message } => Some(message),
+            _ => None,
+        }
+    }
+
     /// Appends one JSON object without the head, as [`Told`] reads it; no line end.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"kind\":\"");

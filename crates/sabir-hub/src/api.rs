@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use sabir_core::fold::{Overview, Phase, SessionResult};
 use sabir_core::time::Timestamp;
@@ -56,8 +56,13 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn of(hub: &Hub, session: Session) -> Self {
         let (session, connected) = hub.live.freshen(session);
+        Self { connected, ..Self::alone(session) }
+    }
+
+    /// A session that no hub has.
+    pub(crate) fn alone(session: Session) -> Self {
         let Session { session, last, folded, overview, shell, takes, created, updated } = session;
-        Self { session, connected, last, folded, overview, shell, takes, created, updated }
+        Self { session, connected: false, last, folded, overview, shell, takes, created, updated }
     }
 }
 
@@ -187,10 +192,10 @@ pub(crate) struct Results {
 )]
 pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Results>, Refused> {
     asker.may(Deed::See)?;
-    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let mut results = LogResults::default();
     let mut at = 0;
-    while at < session.last {
+    while at < length {
         let page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
         let Some(last) = page.last().map(|stored| stored.seq) else { break };
         page.iter().for_each(|stored| results.message(&stored.line));
@@ -216,15 +221,15 @@ pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): N
 )]
 pub(crate) async fn log(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
-    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());
     // It ends where the log ended when it was asked for, also when more comes meanwhile.
     let pages = stream::try_unfold((hub, id, 0), move |(hub, id, at)| async move {
-        if at >= session.last {
+        if at >= length {
             return Ok(None);
         }
         let mut page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
-        page.retain(|stored| stored.seq <= session.last);
+        page.retain(|stored| stored.seq <= length);
         let Some(last) = page.last().map(|stored| stored.seq) else { return Ok(None) };
         let bytes = page.iter().flat_map(|stored| [stored.line.as_ref(), b"\n"]).collect::<Vec<_>>().concat();
         Ok::<_, sabir_protocol::Refusal>(Some((Bytes::from(bytes), (hub, id, last))))
@@ -250,9 +255,4 @@ pub(crate) async fn health(State(hub): State<Shared>) -> Result<&'static str, Re
     }
     hub.log.sessions(Filter { limit: 1, ..Filter::default() }).await.map_err(|trouble| hub.trouble(trouble))?;
     Ok("ok\n")
-}
-
-/// Says what this is.
-pub(crate) async fn about() -> Html<&'static str> {
-    Html(include_str!("about.html"))
 }

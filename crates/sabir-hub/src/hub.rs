@@ -17,6 +17,7 @@ use crate::artifact::Folder;
 use crate::audit::Audit;
 use crate::auth::{Deed, Gate, Visitor};
 use crate::door::Door;
+use crate::entrance::Entrance;
 use crate::live::Live;
 use crate::log::{Log, Trouble};
 use crate::metrics::Counts;
@@ -71,6 +72,10 @@ pub struct Settings {
     pub origins: Vec<String>,
     /// How much of everything.
     pub limits: Limits,
+    /// How pages come in without a typed token.
+    pub entrance: Option<Entrance>,
+    /// The log is what this machine has anyway: it is shown, and nothing is written.
+    pub local: bool,
     /// Who hears of trouble.
     pub notes: mpsc::Sender<String>,
 }
@@ -86,6 +91,8 @@ pub(crate) struct Hub {
     pub(crate) door: Door,
     pub(crate) pace: Pace,
     pub(crate) limits: Limits,
+    pub(crate) entrance: Option<Entrance>,
+    pub(crate) local: bool,
     /// Room for batches, in KiB.
     pub(crate) room: Arc<Semaphore>,
     pub(crate) watchers: Arc<Semaphore>,
@@ -98,7 +105,7 @@ pub(crate) type Shared = Arc<Hub>;
 
 impl Hub {
     pub(crate) fn new(log: Arc<dyn Log>, settings: Settings, stop: watch::Receiver<bool>) -> std::io::Result<Self> {
-        let Settings { folder, open, hosts, origins, limits, notes } = settings;
+        let Settings { folder, open, hosts, origins, limits, entrance, local, notes } = settings;
         let counts = Arc::new(Counts::default());
         Ok(Self {
             gate: Gate::new(Arc::clone(&log), open),
@@ -112,6 +119,8 @@ impl Hub {
             room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes).div_ceil(1 << 10))),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
             limits,
+            entrance,
+            local,
             stop,
             notes,
         })
@@ -213,8 +222,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let parameters = RawPathParams::from_request_parts(parts, state).await.map_err(|error| malformed(error.body_text()))?;
-        let name = parameters.iter().find(|(name, _)| *name == "session").map(|(_, value)| value.to_owned());
-        name.unwrap_or_default().parse().map(Self).map_err(malformed)
+        parameter(parts, state, "session").await?.parse().map(Self).map_err(malformed)
     }
+}
+
+/// The number that an address names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbered(pub(crate) u64);
+
+impl<S: Send + Sync> FromRequestParts<S> for Numbered {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        parameter(parts, state, "number").await?.parse().map(Self).map_err(malformed)
+    }
+}
+
+/// What stands in an address in the place of that name.
+async fn parameter<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Result<String, Refused> {
+    let parameters = RawPathParams::from_request_parts(parts, state).await.map_err(|error| malformed(error.body_text()))?;
+    Ok(parameters.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned()).unwrap_or_default())
 }

@@ -12,6 +12,7 @@
 
 pub mod embedded;
 mod heads;
+pub mod local;
 pub mod memory;
 mod rules;
 pub(crate) mod words;
@@ -29,6 +30,7 @@ use tokio::sync::{broadcast, watch};
 use utoipa::ToSchema;
 
 use crate::auth::token::Token;
+use crate::usage::{Cube, Period};
 
 /// An answer that takes its time.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
@@ -67,8 +69,24 @@ pub trait Log: Send + Sync + 'static {
     /// One session.
     fn session(&self, session: &SessionId) -> Answer<Option<Session>>;
 
+    /// The number of the last message that there is now; `None` when the session is not known.
+    fn length(&self, session: &SessionId) -> Answer<Option<u64>> {
+        let session = self.session(session);
+        Box::pin(async move { Ok(session.await?.map(|session| session.last)) })
+    }
+
     /// Sessions, the newest first.
     fn sessions(&self, filter: Filter) -> Answer<Page>;
+
+    /// A line that the agent of a session printed. A log of messages does not have those.
+    fn raw_line(&self, _session: &SessionId, _number: u64) -> Answer<RawLine> {
+        Box::pin(std::future::ready(Ok(RawLine::Elsewhere)))
+    }
+
+    /// What was spent, where the log knows that better than the overviews of its sessions do.
+    fn usage(&self, _period: Period) -> Answer<Option<Cube>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Sessions whose last messages are not in their overview yet.
     fn behind(&self) -> Answer<Vec<SessionId>>;
@@ -157,6 +175,17 @@ pub struct Stored {
     pub seq: u64,
     /// The message, without a line end.
     pub line: Bytes,
+}
+
+/// A line that an agent printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawLine {
+    /// This is it, without a line end.
+    Here(Bytes),
+    /// There is no line of that number.
+    Missing,
+    /// The lines of this session are on another machine.
+    Elsewhere,
 }
 
 /// How far a session is. None of its figures ever goes down.

@@ -7,7 +7,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{RefOr, Response};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
-use crate::{api, artifact, control, ingest, metrics, watch};
+use crate::{api, artifact, control, entrance, ingest, message, metrics, usage, watch};
 
 /// The document.
 #[derive(OpenApi)]
@@ -24,9 +24,15 @@ use crate::{api, artifact, control, ingest, metrics, watch};
         api::result,
         api::log,
         api::health,
+        entrance::me,
+        entrance::enter,
+        usage::usage,
+        message::event,
+        message::line,
         watch::events,
         watch::socket,
         watch::sessions,
+        watch::timeline,
         control::put,
         control::list,
         artifact::declare,

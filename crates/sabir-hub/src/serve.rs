@@ -16,7 +16,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, Request, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::hub::{Hub, Peer, Refused, Settings, Shared};
 use crate::log::Log;
-use crate::{api, artifact, control, door, ingest, metrics, openapi, watch as watching};
+use crate::{api, artifact, control, door, entrance, ingest, message, metrics, openapi, page, usage, watch as watching};
 
 /// How long connections have to end by themselves when the hub stops.
 const GRACE: Duration = Duration::from_secs(8);
@@ -136,27 +136,30 @@ async fn speak(hub: &Shared, stream: impl AsyncRead + AsyncWrite + Unpin + Send 
 
 fn router(hub: &Shared) -> Router {
     let session = "/v1/sessions/{session}";
-    let shell = "/v1/shells/{session}";
-    Router::new()
-        .route("/", get(api::about))
+    let routes = Router::new()
+        .merge(page::routes())
         .route("/healthz", get(api::health))
         .route("/metrics", get(metrics::show))
         .route("/openapi.json", get(openapi::show))
-        .route(shell, get(ingest::socket))
-        .route(&format!("{shell}/hello"), post(ingest::http::hello))
-        .route(&format!("{shell}/batches"), post(ingest::http::batches))
-        .route(&format!("{shell}/orders"), get(ingest::http::orders))
-        .route(&format!("{shell}/taken"), post(ingest::http::taken))
+        .route("/v1/enter", post(entrance::enter))
+        .route("/v1/me", get(entrance::me))
+        .route("/v1/usage", get(usage::usage))
         .route("/v1/sessions", get(api::sessions))
         .route("/v1/sessions/events", get(watching::sessions))
         .route(session, get(api::session))
         .route(&format!("{session}/events"), get(watching::events))
+        .route(&format!("{session}/events/{{number}}"), get(message::event))
+        .route(&format!("{session}/lines/{{number}}"), get(message::line))
+        .route(&format!("{session}/timeline"), get(watching::timeline))
         .route(&format!("{session}/watch"), get(watching::socket))
         .route(&format!("{session}/result"), get(api::result))
         .route(&format!("{session}/log"), get(api::log))
-        .route(&format!("{session}/orders"), get(control::list).post(control::put))
-        .route(&format!("{session}/artifacts"), get(artifact::list).post(artifact::declare))
-        .route(&format!("{session}/artifacts/{{digest}}"), get(artifact::download).put(artifact::upload))
+        .route(&format!("{session}/orders"), get(control::list))
+        .route(&format!("{session}/artifacts"), get(artifact::list))
+        .route(&format!("{session}/artifacts/{{digest}}"), get(artifact::download));
+    // What is only shown takes nothing.
+    let routes = if hub.local { routes } else { routes.merge(writing()) };
+    routes
         .fallback(async || Refused::from(Code::NotFound))
         .method_not_allowed_fallback(async || wrong_method())
         // Every handler has a limit of its own.
@@ -164,6 +167,20 @@ fn router(hub: &Shared) -> Router {
         .layer(from_fn_with_state(Arc::clone(hub), door::check))
         .layer(map_response(harden))
         .with_state(Arc::clone(hub))
+}
+
+/// The addresses that something is sent to.
+fn writing() -> Router<Shared> {
+    let (session, shell) = ("/v1/sessions/{session}", "/v1/shells/{session}");
+    Router::new()
+        .route(shell, get(ingest::socket))
+        .route(&format!("{shell}/hello"), post(ingest::http::hello))
+        .route(&format!("{shell}/batches"), post(ingest::http::batches))
+        .route(&format!("{shell}/orders"), get(ingest::http::orders))
+        .route(&format!("{shell}/taken"), post(ingest::http::taken))
+        .route(&format!("{session}/orders"), post(control::put))
+        .route(&format!("{session}/artifacts"), post(artifact::declare))
+        .route(&format!("{session}/artifacts/{{digest}}"), put(artifact::upload))
 }
 
 fn wrong_method() -> (axum::http::StatusCode, Refused) {
@@ -179,6 +196,7 @@ async fn harden(mut response: Response) -> Response {
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -8,6 +8,7 @@
 //! it in memory but the page that it is being sent.
 
 mod list;
+mod timeline;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,9 +30,12 @@ use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::log::{Head, Limit, Stored};
 
 pub(crate) use list::{__path_sessions, sessions};
+pub(crate) use timeline::{__path_timeline, timeline};
 
 /// So much is sent at once.
 const PAGE: Limit = Limit { messages: 256, bytes: 128 << 10 };
+/// Who is cut off comes back after this many milliseconds.
+const BEGINNING: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 /// Something is sent at least so often, so that who has gone is noticed.
 const QUIET: Duration = Duration::from_secs(15);
 
@@ -83,19 +87,22 @@ struct Watcher {
     head: watch::Receiver<Head>,
     after: u64,
     only: Option<Only>,
+    /// So much is read at once.
+    page: Limit,
     _place: OwnedSemaphorePermit,
 }
 
 impl Watcher {
-    async fn new(
+    async fn new<W: Into<Wanted>>(
         hub: Shared,
         asker: Asker,
         session: SessionId,
-        wanted: Result<Query<Wanted>, QueryRejection>,
+        wanted: Result<Query<W>, QueryRejection>,
         headers: &HeaderMap,
     ) -> Result<Self, Refused> {
         asker.may(Deed::See)?;
         let Query(wanted) = wanted.map_err(|error| malformed(error.body_text()))?;
+        let wanted: Wanted = wanted.into();
         let seen = headers.get("last-event-id").map(|value| value.to_str().ok().and_then(|text| text.trim().parse().ok()));
         let seen = match seen {
             Some(None) => return Err(malformed("Last-Event-ID is a number")),
@@ -105,7 +112,7 @@ impl Watcher {
         let place = place(&hub)?;
         let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
         let after = seen.or(wanted.after).unwrap_or(0);
-        Ok(Self { hub, session, asker, head, after, only: wanted.only, _place: place })
+        Ok(Self { hub, session, asker, head, after, only: wanted.only, page: PAGE, _place: place })
     }
 
     /// The next messages; none when nothing came for a while. An end is a refusal.
@@ -115,7 +122,7 @@ impl Watcher {
                 return Err(Refusal::new(Code::Unavailable, "the hub is about to stop"));
             }
             if self.head.borrow_and_update().last > self.after {
-                let page = self.hub.live.page(&self.session, self.after, PAGE).await;
+                let page = self.hub.live.page(&self.session, self.after, self.page).await;
                 let mut page = page.map_err(|trouble| self.hub.trouble(trouble))?;
                 // What the head says is in the log, so there is a next message.
                 let last = page.last().ok_or_else(|| Refusal::new(Code::Internal, "the log ends before its end"))?;
@@ -173,7 +180,7 @@ pub(crate) async fn events(
         let page = watcher.next().await.ok()?;
         Some((Ok::<_, std::convert::Infallible>(sent(&page)), watcher))
     });
-    let beginning = stream::once(std::future::ready(Ok(Bytes::from_static(b"retry: 2000\n\n"))));
+    let beginning = stream::once(std::future::ready(Ok(BEGINNING)));
     Ok(event_stream(Body::from_stream(beginning.chain(pages))))
 }
 
@@ -182,10 +189,15 @@ fn event_stream(body: Body) -> Response {
     (headers, body).into_response()
 }
 
+/// A comment, which says only that the stream goes on.
+fn still_there() -> Bytes {
+    Bytes::from_static(b":\n\n")
+}
+
 /// Messages as server-sent events.
 fn sent(page: &[Stored]) -> Bytes {
     if page.is_empty() {
-        return Bytes::from_static(b":\n\n");
+        return still_there();
     }
     let mut out = Vec::with_capacity(page.iter().map(|stored| stored.line.len() + 32).sum());
     for stored in page {

@@ -10,6 +10,7 @@
 //! A run always ends in one `exited` event that says how: by itself, by a limit, by a cancel, by a crash, or that it
 //! never began. On Linux it also says whether any process of the run is left, and none is.
 
+pub mod browser;
 mod environment;
 pub mod limits;
 pub mod probe;

@@ -107,6 +107,14 @@ pub(crate) async fn ask(program: &Path, arguments: &[&str], limit: std::time::Du
     Some((output.status.success(), text))
 }
 
+/// Starts a program that is none of our business afterwards: it outlives us, and no Ctrl-C of ours reaches it.
+pub(crate) fn detached<'a>(program: &str, arguments: impl Iterator<Item = &'a str>) -> io::Result<()> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    platform::own_group(&mut command);
+    command.spawn().map(drop)
+}
+
 /// The system's shell.
 pub(crate) fn shell() -> PathBuf {
     let fallback = if cfg!(windows) { "cmd.exe" } else { "/bin/sh" };

@@ -15,7 +15,7 @@
 //!
 //! The agents' own logs are only read: [`history`] finds them and reads them in short, [`index`] keeps what was read,
 //! [`account`] makes sessions of files and counts every response once, [`whole`] reads a session as events; [`usage`],
-//! [`search`] and [`query`] answer questions. [`runs`] puts the journal into the same list.
+//! [`search`] and [`query`] answer questions. [`runs`] puts the journal into the same list, and [`past`] is that list.
 
 pub mod account;
 pub mod cursor;
@@ -24,7 +24,9 @@ pub mod index;
 pub mod journal;
 pub mod layout;
 pub mod meta;
+pub mod notice;
 pub mod parallel;
+pub mod past;
 pub mod prune;
 pub mod query;
 pub mod reader;

@@ -13,6 +13,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::account::Session;
 use crate::history::Role;
 use crate::index::Log;
+use crate::whole;
 
 /// Words to look for, upper and lower case alike.
 #[derive(Debug)]
@@ -124,6 +125,18 @@ impl Words {
             snippet.push('…');
         }
         Some(snippet.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// Whether all words are together in one text of a session. It is decoded only where its raw log has all of them.
+    pub fn are_in(&self, session: &Session, logs: &[Log]) -> bool {
+        let mut found = false;
+        if self.may_be_in(session, logs) {
+            // A log that can't be read any more has no words.
+            let _ = whole::events(session, logs, &mut |event| {
+                found = found || event.kind.said().is_some_and(|text| self.snippet(text).is_some());
+            });
+        }
+        found
     }
 
     /// Where the first of the words is in a text.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
+pub use jiff::tz::TimeZone;
 use sabir_core::history::Spent;
 use sabir_core::price::{Billable, Price, Table};
 
@@ -102,9 +102,30 @@ pub struct Answer {
 
 /// Adds up what counts.
 pub fn usage(counted: &[Counted<'_>], sessions: &[Session], question: &Question, prices: &Table) -> Answer {
+    let mut answer = Answer::default();
+    stretches(counted, question, prices, &mut |run| answer.add(run, sessions, question.by));
+    answer
+}
+
+/// What a cell of a cube is of: a day, an agent, a model and a project, which is empty when it is not known.
+pub type Cell = [String; 4];
+
+/// Adds up what counts by day, agent, model and project at once. What rows of the question would be made by does not matter.
+pub fn cube(counted: &[Counted<'_>], sessions: &[Session], question: &Question, prices: &Table) -> BTreeMap<Cell, Sum> {
+    let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
+    stretches(counted, question, prices, &mut |run| {
+        let session = &sessions[run.session];
+        let project = session.cwd.clone().unwrap_or_default();
+        let cell = [name_of_day(run.day, By::Day), session.agent.id.0.to_owned(), run.model.to_owned(), project];
+        cells.entry(cell).or_default().add(&run.sum, run);
+    });
+    cells
+}
+
+/// Hands out responses that follow one another, added up.
+fn stretches<'c>(counted: &'c [Counted<'_>], question: &Question, prices: &'c Table, take: &mut dyn FnMut(&Run<'c>)) {
     let mut days = Days { zone: &question.zone, quarter: i64::MIN, offset: 0 };
     let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
-    let mut answer = Answer::default();
     let mut run: Option<Run<'_>> = None;
     for counted in counted {
         let at = counted.response.at;
@@ -115,7 +136,7 @@ pub fn usage(counted: &[Counted<'_>], sessions: &[Session], question: &Question,
         let same = |run: &Run<'_>| run.session == counted.session && run.day == day && run.model == counted.model;
         if !run.as_ref().is_some_and(same) {
             if let Some(run) = run.take() {
-                answer.add(&run, sessions, question.by);
+                take(&run);
             }
             let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
             run = Some(Run { session: counted.session, model: counted.model, day, price, sum: Sum::default() });
@@ -125,9 +146,8 @@ pub fn usage(counted: &[Counted<'_>], sessions: &[Session], question: &Question,
         }
     }
     if let Some(run) = run {
-        answer.add(&run, sessions, question.by);
+        take(&run);
     }
-    answer
 }
 
 /// Responses that follow one another in one session, on one day, of one model. Nearly all do, so a row is looked up

@@ -63,7 +63,7 @@ fn look(folder: &RunFolder) -> io::Result<(u32, u64)> {
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
+pub(crate) mod linux {
     use std::os::fd::OwnedFd;
     use std::time::Duration;
 
@@ -81,7 +81,7 @@ mod linux {
     }
 
     /// Waits for a change and takes note of it.
-    pub(super) fn wait(inotify: &OwnedFd, limit: Duration) -> bool {
+    pub(crate) fn wait(inotify: &OwnedFd, limit: Duration) -> bool {
         let limit = Timespec::try_from(limit).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let told = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&limit)).is_ok_and(|count| count > 0);
         let mut changes = [0; 4096];

@@ -1,5 +1,7 @@
 //! A session read whole: all files of it as one stream of events.
 
+pub mod follow;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -158,6 +160,39 @@ pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool)
         }
     }
     Ok(())
+}
+
+/// The line of that number, as the events of a session name it; `None` when there is none.
+pub fn line(session: &Session, logs: &[Log], number: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut found = None;
+    if let Some(folder) = run_of(session, logs) {
+        let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+        while let Some(record) = reader.next()? {
+            if record.kind != Kind::Raw {
+                continue;
+            }
+            match record::raw_line(record.payload) {
+                Some((line, Source::Stdout)) if line.number == number => return Ok(Some(line.bytes.to_vec())),
+                _ => {}
+            }
+        }
+        return Ok(None);
+    }
+    let mut count = 0;
+    let mut look = |line: &str| {
+        count += 1;
+        if count == number {
+            found = Some(line.as_bytes().to_vec());
+        }
+    };
+    match database_of(session, logs) {
+        Some(path) => session_lines(path, &session.id, look)?,
+        None => {
+            let mut buffer = LineBuffer::default();
+            session.logs.iter().try_for_each(|place| lines(&logs[*place], &mut buffer, &mut |line| look(&line.text)))?;
+        }
+    }
+    Ok(found)
 }
 
 /// What the agent of a run printed to its standard output, byte by byte.

@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Ls(past::LsArguments),
     Show(past::ShowArguments),
     Search(past::SearchArguments),
+    Serve(past::ServeArguments),
     Usage(past::UsageArguments),
     Query(past::QueryArguments),
     Tail(past::TailArguments),
@@ -336,9 +337,10 @@ pub(crate) struct PruneArguments {
     pub(crate) json: bool,
 }
 
-/// Play three small runs of different agents to the terminal.
+/// Play three small runs of different agents, on the terminal and on a page.
 ///
-/// Needs no agent, no key and no network: the runs are in the program, written in the formats that the agents print.
+/// Needs no agent, no key and no network: the runs are in the program, written in the formats that the agents print. They
+/// go through shells to a hub that runs for as long as this does and keeps everything in a temporary folder.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// How many times faster than it happened; 0 is as fast as possible.
@@ -348,6 +350,14 @@ pub(crate) struct DemoArguments {
     /// Only the recording of this agent.
     #[arg(value_name = "AGENT")]
     pub(crate) agent: Option<String>,
+
+    /// Play to the terminal alone: no shell, no hub, no page.
+    #[arg(long)]
+    pub(crate) no_page: bool,
+
+    /// Open no browser.
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }
 
 /// Print shell completions.

@@ -13,6 +13,7 @@ mod past;
 mod print;
 mod start;
 mod when;
+mod window;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Replay(arguments) => commands::replay::run(&arguments),
         Command::Export(arguments) => commands::replay::export(&arguments),
         Command::Jobs(arguments) => commands::jobs::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Query(arguments) => commands::query::run(&arguments),
         Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

@@ -22,14 +22,30 @@ pub(crate) const ANSWER: &str = "answer";
 
 /// The values of `--to`.
 pub(crate) fn names() -> PossibleValuesParser {
+    parser(own_and_views())
+}
+
+fn own_and_views() -> impl Iterator<Item = (&'static str, &'static str)> {
     let own = [
         (EVENTS, "the event vocabulary, one JSON object per line"),
         (RESULT, "one object: answer, usage, cost, tools, files, outcome"),
         (HUMAN, "a transcript to read"),
         (ANSWER, "the answer alone"),
     ];
-    let views = view::ALL.iter().map(|entry| (entry.name, entry.about));
-    PossibleValuesParser::new(own.into_iter().chain(views).map(|(name, about)| PossibleValue::new(name).help(about)))
+    own.into_iter().chain(view::ALL.iter().map(|entry| (entry.name, entry.about)))
+}
+
+fn parser(names: impl Iterator<Item = (&'static str, &'static str)>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.map(|(name, about)| PossibleValue::new(name).help(about)))
+}
+
+/// The name of the page.
+pub(crate) const HTML: &str = "html";
+
+/// The same names, and the page.
+pub(crate) fn names_and_page() -> PossibleValuesParser {
+    let page = (HTML, "one file with all of the page in it, to open in a browser");
+    parser(own_and_views().chain([page]))
 }
 
 /// What an output is told beside the events.

@@ -1,18 +1,14 @@
 //! What ran before: the sessions that agents logged, as one list.
 
-use std::collections::HashSet;
 use std::io;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
-use sabir_core::event::Event;
-use sabir_core::line::LineBuffer;
-use sabir_store::account::{self, Session};
-use sabir_store::history::{self, Places};
-use sabir_store::index::{self, Log};
-use sabir_store::runs::RunLog;
-use sabir_store::{parallel, whole};
+use sabir_store::account::Session;
+use sabir_store::history::Places;
+use sabir_store::{Home, parallel};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
@@ -22,47 +18,27 @@ use crate::print::{hint, warning};
 use crate::when;
 
 /// All sessions in short.
-pub(crate) struct Past {
-    pub(crate) logs: Vec<Log>,
-    /// In the order of the files, then the runs of the journal.
-    pub(crate) sessions: Vec<Session>,
-    /// Runs that are a part of a session which its agent logged. The session stands for them in lists and sums.
-    parts: Vec<Session>,
+pub(crate) struct Past(sabir_store::past::Past);
+
+impl Deref for Past {
+    type Target = sabir_store::past::Past;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// Reads all logs in short, those of one agent where it is named. What can't be read is said and left out.
 pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
-    let found = history::find(&places(), |candidate| agent.is_none_or(|agent| agent.id == candidate.id));
-    let index = if index { index_path() } else { None };
+    let home = Home::find().ok();
+    let index = home.as_ref().filter(|_| index).map(Home::index);
     let mut progress = Progress::new("reading logs");
-    let read = index::read(found.files, index.as_deref(), &mut |done, all| progress.show(done, all));
+    let chosen = |candidate: &Agent| agent.is_none_or(|agent| agent.id == candidate.id);
+    let past =
+        sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), chosen, &mut |done, all| progress.show(done, all));
     progress.end();
-    let failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
-    tell_failures(&failures);
-    let mut logs = read.logs;
-    let mut sessions = account::sessions(&logs);
-    let ids: HashSet<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
-    let is_part = |run: &RunLog| run.session.as_deref().is_some_and(|id| ids.contains(id));
-    let (parts, alone): (Vec<RunLog>, Vec<RunLog>) = runs(agent).into_iter().partition(is_part);
-    let mut add = |runs: Vec<RunLog>| {
-        let from = logs.len();
-        logs.extend(runs.into_iter().map(|run| run.log));
-        account::sessions_from(&logs, from)
-    };
-    let (alone, parts) = (add(alone), add(parts));
-    sessions.extend(alone);
-    Past { logs, sessions, parts }
-}
-
-/// The runs of the journal.
-fn runs(agent: Option<&'static Agent>) -> Vec<RunLog> {
-    let Ok(home) = sabir_store::Home::find() else { return Vec::new() };
-    let mut runs = sabir_store::runs::runs(&home).unwrap_or_else(|error| {
-        warning(&format!("can't read the journal in {}: {error}", home.path().display()));
-        Vec::new()
-    });
-    runs.retain(|run| agent.is_none_or(|agent| agent.id == run.log.file.agent.id));
-    runs
+    tell_failures(&past.failures);
+    Past(past)
 }
 
 /// How many unreadable files are named one by one.
@@ -81,15 +57,11 @@ fn tell_failures(failures: &[(PathBuf, io::Error)]) {
 }
 
 /// The home folder and the variables that move agents' folders.
-fn places() -> Places {
+pub(crate) fn places() -> Places {
     let roots = agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).flat_map(|history| history.roots);
     let names = roots.filter_map(|root| root.variable);
     let variables = names.filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?))).collect();
     Places { home: std::env::home_dir(), variables }
-}
-
-fn index_path() -> Option<PathBuf> {
-    sabir_store::Home::find().ok().map(|home| home.index())
 }
 
 impl Past {
@@ -111,21 +83,6 @@ impl Past {
                 unique(&second.id, &first.id)
             ))),
         }
-    }
-
-    /// Decodes a session whole and hands out its events.
-    pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-        self.decode_through(&mut LineBuffer::default(), session, take)
-    }
-
-    /// The same, with a buffer that many sessions share.
-    pub(crate) fn decode_through(
-        &self,
-        buffer: &mut LineBuffer,
-        session: &Session,
-        take: &mut dyn FnMut(&Event<'_>),
-    ) -> io::Result<()> {
-        whole::events_through(buffer, session, &self.logs, take)
     }
 }
 

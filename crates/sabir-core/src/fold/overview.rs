@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::session_result::{Status, dollars};
-use super::tokens::UsageTally;
+use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::event::{Event, EventKind};
 use crate::price::Table;
 use crate::time::Timestamp;
@@ -49,6 +49,8 @@ pub struct Overview {
     pub errors: u64,
     /// All tokens, each once.
     pub tokens: Option<u64>,
+    /// The same by class.
+    pub usage: Option<TokensReport>,
     /// What they cost in dollars.
     pub cost_usd: Option<f64>,
     /// When the first thing happened.
@@ -131,7 +133,7 @@ pub struct OverviewFold {
     seen: Overview,
     tally: UsageTally,
     /// Tokens of the runs before, and their cost; the cost is unknown once that of one run is.
-    before: Option<(u64, Option<f64>)>,
+    before: Option<(Tokens, Option<f64>)>,
     /// Open calls in the order in which they began: id and name.
     open: Vec<(String, String)>,
     /// Open questions by their id.
@@ -214,19 +216,25 @@ impl OverviewFold {
     /// The session so far.
     pub fn overview(&self) -> Overview {
         let used = self.used();
+        let source = if self.before.is_some() { TokensSource::Summed } else { self.tally.source() };
         Overview {
             tool: self.open.last().map(|(_, name)| name.clone()),
-            tokens: used.map(|(tokens, _)| tokens),
+            tokens: used.and_then(|(tokens, _)| tokens.total()),
+            usage: used.map(|(tokens, _)| TokensReport::new(&tokens, source)),
             cost_usd: used.and_then(|(_, cost)| cost),
             ..self.seen.clone()
         }
     }
 
-    fn used(&self) -> Option<(u64, Option<f64>)> {
-        let Some(tokens) = self.tally.total().total() else { return self.before };
+    fn used(&self) -> Option<(Tokens, Option<f64>)> {
+        let mut tokens = self.tally.total();
+        if tokens.total().is_none() {
+            return self.before;
+        }
         let cost = dollars(&self.tally, self.seen.model.as_deref(), Table::embedded());
         let Some((before, cost_before)) = self.before else { return Some((tokens, cost)) };
-        Some((before.saturating_add(tokens), cost_before.zip(cost).map(|(before, cost)| before + cost)))
+        tokens.add(&before);
+        Some((tokens, cost_before.zip(cost).map(|(before, cost)| before + cost)))
     }
 }
 
@@ -252,6 +260,8 @@ mod tests {
     fn runs_add_up_and_the_last_one_says_how_it_stands() {
         let seen = fold(&[STARTED, USAGE, EXITED, STARTED, USAGE]).overview();
         assert_eq!((seen.runs, seen.tokens, seen.phase), (2, Some(30), Phase::Running));
+        let usage = seen.usage.expect("known");
+        assert_eq!((usage.uncached_input, usage.output, usage.total), (Some(20), Some(10), Some(30)));
         assert_eq!(fold(&[STARTED, USAGE, EXITED]).overview().phase, Phase::Success);
         assert_eq!(fold(&[STARTED]).overview().tokens, None);
     }

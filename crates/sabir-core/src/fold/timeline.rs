@@ -9,12 +9,14 @@
 //! text is named by its number.
 
 mod item;
+mod merge;
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 pub use item::{Choice, Clip, Edit, Item, Step, What};
+pub use merge::merged;
 
 use super::session_result::dollars;
 use super::tokens::{TokensReport, UsageTally};

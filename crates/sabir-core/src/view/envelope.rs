@@ -33,6 +33,7 @@ pub mod notes;
 pub mod overview;
 pub mod read;
 mod shell;
+pub mod timeline;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -112,7 +112,7 @@ impl Token {
 
     /// Whether this is what is kept of what somebody has. It takes the same time wherever the two differ.
     pub fn is_of(&self, whole: &str) -> bool {
-        self.digest.as_bytes().ct_eq(hashed(whole).as_bytes()).into()
+        same(&self.digest, &hashed(whole))
     }
 
     /// Whether it may be used at that time.
@@ -127,8 +127,14 @@ pub(super) fn id(whole: &str) -> Option<&str> {
     (id.len() == 12 && secret.len() == 64).then_some(id)
 }
 
-fn hashed(whole: &str) -> String {
+/// The digest of what somebody has.
+pub(crate) fn hashed(whole: &str) -> String {
     hexadecimal(digest(&SHA256, whole.as_bytes()).as_ref())
+}
+
+/// Whether two digests are the same. It takes the same time wherever they differ.
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
 /// Bytes as people write them.

@@ -78,6 +78,16 @@ impl Heads {
         self.changes.subscribe()
     }
 
+    /// Whether somebody follows a session.
+    pub(super) fn is_followed(&self, session: &SessionId) -> bool {
+        self.lock().get(session).is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
+    /// Whether somebody follows any session, or the list.
+    pub(super) fn anybody(&self) -> bool {
+        self.changes.receiver_count() > 0 || self.lock().values().any(|sender| sender.receiver_count() > 0)
+    }
+
     /// The number of the next connection.
     pub(super) fn connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1

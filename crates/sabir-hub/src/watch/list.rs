@@ -13,7 +13,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
-use super::{QUIET, event_stream, place};
+use super::{QUIET, event_stream, place, still_there};
 use crate::api::Shape;
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Refused, Shared};
@@ -89,12 +89,12 @@ impl Follower {
                     Err(RecvError::Lagged(_)) => {
                         // Some were missed, so all of them are told again.
                         self.whole = true;
-                        return Some(Bytes::from_static(b":\n\n"));
+                        return Some(still_there());
                     }
                     Err(RecvError::Closed) => return None,
                 },
                 () = gathered => break,
-                () = &mut quiet, if until.is_none() => return Some(Bytes::from_static(b":\n\n")),
+                () = &mut quiet, if until.is_none() => return Some(still_there()),
                 _ = hub.stopping() => return None,
                 _ = hub.gate.turned_away(&self.asker.visitor) => return None,
             }

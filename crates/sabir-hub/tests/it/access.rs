@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sabir_hub::log::Log as _;
 use sabir_hub::{Limits, now};
 use sabir_protocol::{FromHub, SUBPROTOCOL};
 use serde_json::json;

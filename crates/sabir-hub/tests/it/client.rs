@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use sabir_hub::auth::token::{Scope, Token};
 use sabir_hub::log::Log;
 use sabir_hub::log::embedded::Embedded;
-use sabir_hub::{Limits, Settings, now};
+use sabir_hub::log::local::{Local, Sources};
+use sabir_hub::log::memory::Memory;
+use sabir_hub::{Entrance, Limits, Settings, now};
 use sabir_protocol::{FromHub, Hello, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -23,7 +25,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 /// A hub that runs.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    pub(crate) log: Arc<Embedded>,
+    pub(crate) log: Arc<dyn Log>,
+    /// The same, when it is on disk.
+    embedded: Weak<Embedded>,
     pub(crate) folder: Arc<tempfile::TempDir>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
@@ -35,12 +39,25 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) folder: Arc<tempfile::TempDir>,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) entrance: Option<Entrance>,
+    /// The log is in memory.
+    pub(crate) memory: bool,
+    /// The log is what a machine has.
+    pub(crate) local: Option<Sources>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let limits = Limits { requests_per_second: 100_000, ..Limits::default() };
-        Self { open: true, limits, folder: Arc::new(tempfile::tempdir().expect("a folder")), tls: None }
+        Self {
+            open: true,
+            limits,
+            folder: Arc::new(tempfile::tempdir().expect("a folder")),
+            tls: None,
+            entrance: None,
+            memory: false,
+            local: None,
+        }
     }
 }
 
@@ -48,20 +65,31 @@ impl Setup {
     pub(crate) async fn start(self) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let log = Arc::new(Embedded::open(self.folder.path()).expect("a log"));
+        let local = self.local.is_some();
+        let (log, embedded): (Arc<dyn Log>, _) = if let Some(sources) = self.local {
+            (Arc::new(Local::open(sources, &mut |_, _| ()).expect("a log")), Weak::new())
+        } else if self.memory {
+            (Arc::new(Memory::default()), Weak::new())
+        } else {
+            let log = Arc::new(Embedded::open(self.folder.path()).expect("a log"));
+            let embedded = Arc::downgrade(&log);
+            (log, embedded)
+        };
         let settings = Settings {
             folder: self.folder.path().to_owned(),
             open: self.open,
             hosts: vec!["hub.example.org".to_owned()],
             origins: Vec::new(),
             limits: self.limits,
+            entrance: self.entrance,
+            local,
             notes: mpsc::channel(1).0,
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serve = sabir_hub::serve(listener, Arc::clone(&log) as Arc<dyn Log>, settings, self.tls, async {
+        let serve = sabir_hub::serve(listener, Arc::clone(&log), settings, self.tls, async {
             let _ = stopped.await;
         });
-        Running { address, log, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
+        Running { address, log, embedded, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
     }
 }
 
@@ -82,6 +110,11 @@ impl Running {
         self.task.await.expect("no panic").expect("no error");
         assert_eq!(Arc::strong_count(&self.log), 1, "nobody has the log any more");
         self.folder
+    }
+
+    /// No more than so many bytes are kept.
+    pub(crate) async fn limit(&self, bytes: Option<u64>) {
+        self.embedded.upgrade().expect("a log on disk").limit(bytes).await.expect("a limit");
     }
 
     pub(crate) fn begin_to_stop(&mut self) {
@@ -221,12 +254,19 @@ pub(crate) struct Events {
 impl Events {
     /// The next event with its id; `None` at the end. Sizes of chunks stand between the lines and are passed over.
     pub(crate) async fn next(&mut self) -> Option<(u64, Value)> {
-        let mut id = 0;
+        self.next_of_type().await.map(|(id, _, data)| (id, data))
+    }
+
+    /// The next event with its id and type.
+    pub(crate) async fn next_of_type(&mut self) -> Option<(u64, String, Value)> {
+        let (mut id, mut kind) = (0, String::new());
         while let Ok(Some(line)) = self.lines.next_line().await {
             if let Some(text) = line.strip_prefix("id: ") {
                 id = text.parse().expect("a number");
+            } else if let Some(text) = line.strip_prefix("event: ") {
+                text.clone_into(&mut kind);
             } else if let Some(data) = line.strip_prefix("data: ") {
-                return Some((id, serde_json::from_str(data).expect("JSON")));
+                return Some((id, kind, serde_json::from_str(data).expect("JSON")));
             }
         }
         None

@@ -141,7 +141,7 @@ async fn the_hub_says_how_it_is() {
     run(&hub, "s", "codex", "completed").await;
     assert_eq!(hub.get("/healthz").await.text(), "ok\n");
     let page = hub.get("/").await;
-    assert!(page.text().contains("Sabir hub") && page.head.contains("x-frame-options: deny"));
+    assert!(page.text().contains("<title>Sabir</title>") && page.head.contains("x-frame-options: deny"));
     let metrics = hub.get("/metrics").await.text();
     assert!(metrics.contains("\nsabir_hub_messages_total 8\n"), "{metrics}");
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {

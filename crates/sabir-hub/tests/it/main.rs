@@ -4,9 +4,12 @@
 mod access;
 mod client;
 mod lists;
+mod local;
 mod log;
+mod page;
 mod restart;
 mod shells;
 mod shells_http;
+mod timeline;
 mod tls;
 mod watching;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sabir_hub::Limits;
-use sabir_hub::log::Log as _;
 use sabir_protocol::{FromHub, SUBPROTOCOL};
 use serde_json::{Value, json};
 
@@ -243,7 +242,7 @@ async fn orders_reach_the_shell_until_it_says_what_became_of_them() {
 #[tokio::test]
 async fn a_hub_without_room_is_unavailable_and_goes_on_later() {
     let hub = open_hub().await;
-    hub.log.limit(Some(1 << 20)).await.expect("a limit");
+    hub.limit(Some(1 << 20)).await;
     let mut last = 0;
     let long = |first: u64| (first..first + 4).map(|seq| message("s", seq, &"x".repeat(50_000))).collect::<Vec<_>>();
     let mut shell = hub.shell("s").await;
@@ -260,7 +259,7 @@ async fn a_hub_without_room_is_unavailable_and_goes_on_later() {
         assert!(last < 1_000, "there was to be no room");
     }
     assert_eq!(shell.end().await.1, 4503);
-    hub.log.limit(None).await.expect("a limit");
+    hub.limit(None).await;
     let mut shell = hub.shell("s").await;
     assert_eq!(welcome(shell.hello("s", "a", 1, last + 4).await), (1, last));
     shell.send(frame(last + 1, &long(last + 1))).await;

@@ -227,10 +227,25 @@ pub(crate) struct ExportArguments {
     pub(crate) id: String,
 
     /// The words.
-    #[arg(long, short, value_name = "VIEW", default_value = "result", value_parser = crate::output::names())]
+    #[arg(long, short, value_name = "VIEW", default_value = "result", value_parser = crate::output::names_and_page())]
     pub(crate) to: String,
 
     /// The file to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Show what ran on this machine as a page.
+///
+/// Everything that agents logged here and everything in the journal: the list, each run, what was spent, and what goes on
+/// right now. Only this machine can reach the page, and it changes nothing. The address that is printed is good once.
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// The port to listen on [default: a free one].
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+
+    /// Open no browser.
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }

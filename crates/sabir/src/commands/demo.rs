@@ -1,7 +1,16 @@
-//! `sabir demo`: recorded runs, played as they happened.
+//! `sabir demo`: recorded runs, played as they happened, through the whole path.
+//!
+//! ```text
+//!   recordings ──► shells ──► a hub of their own, in a temporary folder ──► the page
+//!        └────────► the terminal
+//! ```
 //!
 //! A recording is a text file: each line is the milliseconds since the start, a tab, and the line that the agent
 //! printed then.
+
+mod path;
+mod player;
+mod screen;
 
 use std::time::Duration;
 
@@ -20,12 +29,39 @@ use crate::print::human::Human;
 use crate::print::json::Out;
 use crate::print::{color, width};
 
-/// The agents and their recordings.
-const RECORDINGS: [(&str, &str); 3] = [
-    ("claude-code", include_str!("../../demo/claude-code.tsv")),
-    ("codex", include_str!("../../demo/codex.tsv")),
-    ("pi", include_str!("../../demo/pi.tsv")),
+/// A run that was recorded.
+#[derive(Debug, Clone, Copy)]
+struct Recording {
+    agent: &'static str,
+    /// What the agent was asked.
+    prompt: &'static str,
+    text: &'static str,
+}
+
+/// The recordings.
+const RECORDINGS: [Recording; 3] = [
+    Recording {
+        agent: "claude-code",
+        prompt: "The tests of stats.py fail. Find out why and mend it.",
+        text: include_str!("../../demo/claude-code.tsv"),
+    },
+    Recording {
+        agent: "codex",
+        prompt: "Write the changelog of 1.4.1 and check its links.",
+        text: include_str!("../../demo/codex.tsv"),
+    },
+    Recording { agent: "pi", prompt: "How many lines of Rust are there?", text: include_str!("../../demo/pi.tsv") },
 ];
+
+impl Recording {
+    /// The lines, each with the time after the beginning at which it came.
+    fn lines(self) -> impl Iterator<Item = (Duration, &'static str)> {
+        self.text.lines().map(|line| {
+            let (millis, text) = line.split_once('\t').unwrap_or(("0", line));
+            (Duration::from_millis(millis.parse().unwrap_or(0)), text)
+        })
+    }
+}
 
 /// When the recordings start, in milliseconds since 1970: their own times are of that day.
 const RECORDED_AT: i64 = 1_794_736_800_000;
@@ -39,41 +75,43 @@ pub(crate) fn speed(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
-    let chosen: Vec<_> = match &arguments.agent {
+    let chosen: Vec<Recording> = match &arguments.agent {
         None => RECORDINGS.to_vec(),
         Some(name) => {
             let id = sabir_core::agent::find(name).map_or(name.as_str(), |agent| agent.id.0);
-            RECORDINGS.into_iter().filter(|(agent, _)| *agent == id).collect()
+            RECORDINGS.into_iter().filter(|recording| recording.agent == id).collect()
         }
     };
     if chosen.is_empty() {
         let name = arguments.agent.as_deref().unwrap_or_default();
-        let known = RECORDINGS.map(|(agent, _)| agent);
+        let known = RECORDINGS.map(|recording| recording.agent);
         let failure = Failure::usage(format!("there is no recording of {name}"));
         let listed = format!("there are {}", known.join(", "));
         return Err(failure.hint(did_you_mean(name, known).map_or(listed, |meant| format!("did you mean {meant}?"))));
     }
+    if !arguments.no_page {
+        return path::run(&chosen, arguments);
+    }
     let mut out = Out::default();
-    for (index, (agent, recording)) in chosen.into_iter().enumerate() {
+    for (index, recording) in chosen.into_iter().enumerate() {
         if index > 0 {
             out.buffer().push(b'\n');
         }
-        play(agent, recording, arguments.speed, &mut out)?;
+        play(recording, arguments.speed, &mut out)?;
     }
     Ok(Exit::Completed)
 }
 
-fn play(agent: &str, recording: &str, speed: f64, out: &mut Out) -> Result<(), Failure> {
-    let mut decoder = Decoder::new(Start { run_id: RunId::from(agent), ..Start::auto() });
+/// Plays a recording to the terminal alone.
+fn play(recording: Recording, speed: f64, out: &mut Out) -> Result<(), Failure> {
+    let mut decoder = Decoder::new(Start { run_id: RunId::from(recording.agent), ..Start::auto() });
     let mut human = Human::new(ResultOptions::default(), color(), width());
     let pace = Pace::new(speed);
-    for (index, line) in recording.lines().enumerate() {
-        let (millis, text) = line.split_once('\t').unwrap_or(("0", line));
-        let due = Duration::from_millis(millis.parse().unwrap_or(0));
+    for (number, (due, text)) in (1..).zip(recording.lines()) {
         std::thread::sleep(pace.until_after(due));
         let mut events = Vec::new();
         let at = i64::try_from(due.as_millis()).ok().and_then(|millis| Timestamp::from_millis(RECORDED_AT + millis));
-        decoder.line(&Line { at, ..Line::of(index as u64 + 1, text) }, &mut events);
+        decoder.line(&Line { at, ..Line::of(number, text) }, &mut events);
         events.iter().for_each(|event| human.event(event, out.buffer()));
         out.write()?;
     }

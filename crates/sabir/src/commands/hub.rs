@@ -107,6 +107,8 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
         hosts: arguments.host.clone(),
         origins: arguments.origin.clone(),
         limits,
+        entrance: None,
+        local: false,
         notes,
     };
     welcome(address, tls.is_some(), arguments, folder, usable);

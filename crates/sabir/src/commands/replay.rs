@@ -8,10 +8,11 @@ use sabir_core::event::Event;
 use sabir_store::account::Session;
 use sabir_store::whole;
 
+use super::page;
 use crate::cli::past::{ExportArguments, ReplayArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{Options, Output};
+use crate::output::{self, Options, Output};
 use crate::pace::Pace;
 use crate::past::{self, Past};
 use crate::print;
@@ -105,6 +106,9 @@ fn pairs<'l>(then: &'l [String], now: &'l [String]) -> impl Iterator<Item = (Opt
 pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
     let past = past::load(None, true);
     let session = past.session(&arguments.id)?;
+    if arguments.to == output::HTML {
+        return page::export(&past, session, arguments.output.as_deref());
+    }
     let mut output = Output::new(&arguments.to, Options::default());
     let mut out = Out::default();
     let unwritable = |path: &std::path::Path, error: &io::Error| {

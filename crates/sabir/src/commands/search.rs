@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::Event;
 use sabir_core::line::LineBuffer;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
@@ -81,15 +81,7 @@ fn places(past: &Past, session: &Session, words: &Words, buffer: &mut LineBuffer
         return places;
     }
     let _ = past.decode_through(buffer, session, &mut |event: &Event<'_>| {
-        let text: Option<&str> = match &event.kind {
-            EventKind::Prompt { text } => Some(text),
-            EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } => Some(delta),
-            EventKind::ToolStart { input, .. } => input.as_deref(),
-            EventKind::ToolEnd { output, .. } => output.as_deref(),
-            EventKind::Error { message, .. } | EventKind::Activity { message } => Some(message),
-            _ => None,
-        };
-        if let Some(snippet) = text.and_then(|text| words.snippet(text)) {
+        if let Some(snippet) = event.kind.said().and_then(|text| words.snippet(text)) {
             places.push(Place {
                 session: session.id.clone(),
                 agent: session.agent.id.0,

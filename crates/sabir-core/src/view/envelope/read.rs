@@ -61,6 +61,11 @@ impl Message<'_> {
         self.payload.meta.as_ref()?.order
     }
 
+    /// Which fragment of a longer message it is, from 0, and of how many; `None` where it is a whole one.
+    pub fn piece(&self) -> Option<(usize, usize)> {
+        self.payload.partial.as_ref().map(|partial| (partial.index, partial.total))
+    }
+
     /// What it says in words: of a `log` or a `prompt`.
     pub fn text(&self) -> Option<String> {
         serde_json::from_str(self.payload.text?.get()).ok()

@@ -1,0 +1,169 @@
+//! Sessions of this machine, as the list of a hub shows them.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sabir_core::event::Outcome;
+use sabir_core::fold::{Overview, Phase, Status, Tokens, TokensReport, TokensSource};
+use sabir_core::price::Table;
+use sabir_core::time::Timestamp;
+use sabir_protocol::SessionId;
+use sabir_store::RunFolder;
+use sabir_store::account::{self, Session as Logged};
+use sabir_store::past::Past;
+use sabir_store::usage::cost_of;
+use sabir_store::whole::run_of;
+
+use crate::log::Session;
+
+/// A log that was written to within so many milliseconds may go on: ten minutes.
+const RECENT: i64 = 10 * 60 * 1_000;
+
+/// All sessions, the newest first.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    pub(super) past: Past,
+    pub(super) all: Vec<Listed>,
+    /// Where each session is; those too that stand in no list, because they are a part of another.
+    places: HashMap<SessionId, Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In the list.
+    Listed(usize),
+    Part(usize),
+}
+
+/// A session of the list.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// What it is sorted by: a later session has a higher number.
+    pub(super) number: u64,
+    /// Whether more of it may come.
+    pub(super) live: bool,
+    pub(super) session: Session,
+    /// Where it is in the past.
+    place: usize,
+}
+
+impl List {
+    pub(super) fn new(past: Past) -> Self {
+        let mut costs: HashMap<usize, f64> = HashMap::new();
+        for counted in account::responses(&past.logs, &past.sessions) {
+            if let Some(cost) = cost_of(&counted, Table::embedded().find(counted.model)) {
+                *costs.entry(counted.session).or_default() += cost;
+            }
+        }
+        let one = |(place, logged): (usize, &Logged)| {
+            // An id that no address can have is of no session that could be asked for.
+            let id: SessionId = logged.id.parse().ok()?;
+            let live = is_live(&past, logged);
+            let session = short(&past, logged, id, costs.get(&place).copied(), live);
+            let number = number(&session);
+            Some(Listed { number, live, session, place })
+        };
+        let mut all: Vec<Listed> = past.sessions.iter().enumerate().filter_map(one).collect();
+        all.sort_by_key(|listed| std::cmp::Reverse(listed.number));
+        let mut places = HashMap::new();
+        for (place, part) in past.parts.iter().enumerate() {
+            if let Ok(id) = part.id.parse() {
+                places.insert(id, Place::Part(place));
+            }
+        }
+        // Of two agents that gave the same id, the newer session is the one that is meant.
+        for (place, listed) in all.iter().enumerate().rev() {
+            places.insert(listed.session.session.clone(), Place::Listed(place));
+        }
+        Self { past, all, places }
+    }
+
+    /// A session as its log has it.
+    pub(super) fn logged(&self, id: &SessionId) -> Option<&Logged> {
+        match *self.places.get(id)? {
+            Place::Listed(place) => self.past.sessions.get(self.all.get(place)?.place),
+            Place::Part(place) => self.past.parts.get(place),
+        }
+    }
+
+    /// A session in short.
+    pub(super) fn session(&self, id: &SessionId) -> Option<Session> {
+        match *self.places.get(id)? {
+            Place::Listed(place) => self.all.get(place).map(|listed| listed.session.clone()),
+            Place::Part(place) => {
+                let logged = self.past.parts.get(place)?;
+                Some(short(&self.past, logged, id.clone(), None, is_live(&self.past, logged)))
+            }
+        }
+    }
+
+    /// Where a listed session is in the past.
+    pub(super) fn logged_of(&self, listed: &Listed) -> Option<&Logged> {
+        self.past.sessions.get(listed.place)
+    }
+}
+
+/// Whether more of a session may come.
+pub(super) fn is_live(past: &Past, logged: &Logged) -> bool {
+    match run_of(logged, &past.logs) {
+        Some(folder) => RunFolder::is_live(folder),
+        None => written(past, logged).is_some_and(|at| now().saturating_sub(at) < RECENT),
+    }
+}
+
+/// When the files of a session were last written, in milliseconds since 1970.
+fn written(past: &Past, logged: &Logged) -> Option<i64> {
+    let times = logged.logs.iter().map(|place| past.logs[*place].file.modified / 1_000_000);
+    times.max().filter(|at| *at > 0)
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Later sessions have higher numbers, and no two have the same but by chance.
+fn number(session: &Session) -> u64 {
+    let mixed = session.session.as_str().bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    (u64::try_from(session.updated.as_millis()).unwrap_or(0) << 20) | (mixed & 0xF_FFFF)
+}
+
+fn short(past: &Past, logged: &Logged, id: SessionId, cost: Option<f64>, live: bool) -> Session {
+    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
+    let spent = &logged.spent;
+    let tokens = Tokens {
+        uncached_input: Some(spent.input),
+        cache_read: Some(spent.cache_read),
+        cache_write: Some(spent.cache_write),
+        output: Some(spent.output),
+        reasoning: Some(spent.reasoning),
+        ..Tokens::default()
+    };
+    let known = spent.total() > 0;
+    let is_run = run_of(logged, &past.logs).is_some();
+    let phase = match logged.outcome {
+        Outcome::Incomplete if live => Phase::Running,
+        _ if live && is_run => Phase::Running,
+        outcome => Status::of(outcome).into(),
+    };
+    let overview = Overview {
+        agent: Some(logged.agent.id.0.to_owned()),
+        agent_version: logged.version.clone(),
+        agent_session_id: (!is_run).then(|| logged.id.clone()),
+        model: logged.models.first().filter(|model| !model.is_empty()).cloned(),
+        cwd: logged.cwd.clone(),
+        title: logged.title.clone(),
+        phase,
+        runs: 1,
+        tool_calls: logged.calls,
+        tokens: known.then(|| spent.total()),
+        usage: known.then(|| TokensReport::new(&tokens, TokensSource::Summed)),
+        cost_usd: cost.filter(|_| known),
+        started: time(logged.first),
+        last: time(logged.last),
+        ..Overview::default()
+    };
+    let updated = time(logged.last.max(written(past, logged))).unwrap_or(Timestamp::EPOCH);
+    let created = time(logged.first).unwrap_or(updated);
+    Session { session: id, last: 0, folded: 0, overview, shell: None, takes: Vec::new(), created, updated }
+}

@@ -1,0 +1,151 @@
+//! The page: three files in the binary, under names that change when their bytes do.
+//!
+//! ```text
+//!   assets/index.html   at /                          never kept by a browser
+//!   assets/app.js       at /assets/app-3f9c2a7d.js    kept for ever
+//!   assets/style.css    at /assets/style-51b0c4aa.css
+//! ```
+//!
+//! `index.html` names the others as `/assets/app.js` and `/assets/style.css`; the names with the hashes are filled in at
+//! the start, so a build changes no name.
+
+use axum::Router;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{Html, IntoResponse as _};
+use axum::routing::get;
+use ring::digest::{SHA256, digest};
+use sabir_core::fold::timeline::Item;
+use serde::Serialize;
+
+use crate::api::Shape;
+use crate::auth::token::hexadecimal;
+use crate::log::Session;
+
+const INDEX: &str = include_str!("../assets/index.html");
+const SCRIPT: &str = include_str!("../assets/app.js");
+const STYLE: &str = include_str!("../assets/style.css");
+
+/// What the page may do: run its own script, and ask the hub that it is from.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      font-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+
+/// The addresses of the page.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let (script, style) = (named("app", "js", SCRIPT), named("style", "css", STYLE));
+    let index = INDEX.replace("/assets/app.js", &script).replace("/assets/style.css", &style);
+    let index: &'static str = Box::leak(index.into_boxed_str());
+    let policy = || [(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))];
+    let mut routes = Router::new().route("/", get(async move || (policy(), Html(index))));
+    for (path, kind, text) in [(script, "text/javascript; charset=utf-8", SCRIPT), (style, "text/css; charset=utf-8", STYLE)] {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(FOR_EVER));
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        routes = routes.route(&path, get(async move || (headers, text).into_response()));
+    }
+    routes
+}
+
+fn named(stem: &str, ending: &str, text: &str) -> String {
+    let hash = hexadecimal(digest(&SHA256, text.as_bytes()).as_ref());
+    format!("/assets/{stem}-{}.{ending}", &hash[..8])
+}
+
+/// One file that shows one session, and opens from disk without a hub: the page with its script and style inside, and the
+/// session as data.
+pub fn single_file(session: Session, items: &[Item]) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Run<'a> {
+        session: Shape,
+        items: &'a [Item],
+    }
+    // What is data must not end the element that it stands in, whatever it says.
+    let run = serde_json::to_string(&Run { session: Shape::alone(session), items })?.replace('<', "\\u003c");
+    // Nor must a string in the script.
+    let script = SCRIPT.replace("</script", "<\\/script").replace("<!--", "<\\!--");
+    let style = STYLE.replace("</style", "<\\/style");
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        source(&script),
+        source(&style)
+    );
+    let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">");
+    let style = format!("<style>{style}</style>");
+    let data = format!("<script type=\"application/json\" id=\"run\">{run}</script>");
+    let script = format!("{data}\n<script type=\"module\">{script}</script>");
+    let page = INDEX.replacen("<meta charset=\"utf-8\">", &format!("<meta charset=\"utf-8\">\n{policy}"), 1);
+    let page = in_place_of(&page, "<link", "/assets/style.css", ">", &style);
+    Ok(in_place_of(&page, "<script", "/assets/app.js", "</script>", &script))
+}
+
+/// A text in which an element that names a file is another one.
+fn in_place_of(page: &str, begins: &str, names: &str, ends: &str, other: &str) -> String {
+    let found = page.find(names).and_then(|at| {
+        let start = page[..at].rfind(begins)?;
+        let end = at + page[at..].find(ends)? + ends.len();
+        Some((start, end))
+    });
+    match found {
+        Some((start, end)) => [&page[..start], other, &page[end..]].concat(),
+        None => page.to_owned(),
+    }
+}
+
+/// How a policy names what stands inside the page.
+fn source(text: &str) -> String {
+    format!("sha256-{}", base64(digest(&SHA256, text.as_bytes()).as_ref()))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let group = three.iter().chain([0, 0].iter()).take(3).fold(0_usize, |group, byte| group << 8 | usize::from(*byte));
+        for place in 0..4 {
+            let digit = DIGITS[group >> (18 - 6 * place) & 63];
+            text.push(if place <= three.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use sabir_core::fold::Overview;
+    use sabir_core::fold::timeline::{Clip, Item, What};
+    use sabir_core::time::Timestamp;
+
+    use super::{base64, single_file};
+    use crate::log::Session;
+
+    #[test]
+    fn bytes_become_letters() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn what_a_session_says_never_leaves_its_element() {
+        let now = Timestamp::EPOCH;
+        let session = Session {
+            session: "s</script><script>alert(1)</script>".parse().expect("an id"),
+            last: 1,
+            folded: 1,
+            overview: Overview::default(),
+            shell: None,
+            takes: Vec::new(),
+            created: now,
+            updated: now,
+        };
+        let what = What::Prompt { text: Clip::of("<!--<script></SCRIPT>", 100) };
+        let (id, first, last, at, until, line, run, turn, parent) = (0, 1, 1, None, None, None, 1, None, None);
+        let page = single_file(session, &[Item { id, first, last, at, until, line, run, turn, parent, what }]).expect("JSON");
+        assert!(page.contains("\\u003c/script>\\u003cscript>alert(1)") && page.contains("\\u003c!--"), "{page}");
+        // The data, and the script itself.
+        assert_eq!(page.to_lowercase().matches("</script>").count(), 2);
+        assert!(page.contains("script-src 'sha256-") && page.contains("style-src 'sha256-") && !page.contains("unsafe"));
+        assert!(!page.contains("/assets/") && page.contains("<style>") && page.contains("id=\"run\""));
+    }
+}

@@ -1,0 +1,221 @@
+//! The page over what a machine has: agents' own logs and the journal.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
+use sabir_core::line::{RawLine, Source};
+use sabir_hub::log::local::Sources;
+use sabir_store::history::Places;
+use sabir_store::usage::TimeZone;
+use sabir_store::{Home, Journal, Meta};
+use serde_json::{Value, json};
+
+use crate::client::{Events, Running, Setup};
+
+const RUN: &str = "0199a2c4-7f00-7000-8000-000000000001";
+
+/// A machine with logs of Claude Code, and a journal.
+struct Machine(Arc<tempfile::TempDir>);
+
+impl Machine {
+    fn new() -> Self {
+        Self(Arc::new(tempfile::tempdir().expect("a folder")))
+    }
+
+    fn home(&self) -> Home {
+        Home::at(self.0.path().join("sabir"))
+    }
+
+    fn log(&self, session: &str) -> PathBuf {
+        self.0.path().join(".claude/projects/-home-user-a").join(format!("{session}.jsonl"))
+    }
+
+    fn append(&self, session: &str, lines: &[Value]) {
+        let path = self.log(session);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let mut file = OpenOptions::new().append(true).create(true).open(path).expect("opened");
+        lines.iter().for_each(|line| writeln!(file, "{line}").expect("written"));
+    }
+
+    async fn hub(&self) -> Running {
+        let places = Places { home: Some(self.0.path().to_path_buf()), ..Places::default() };
+        let sources = Sources { places, home: Some(self.home()), zone: TimeZone::UTC };
+        Setup { local: Some(sources), ..Setup::default() }.start().await
+    }
+}
+
+fn asks(session: &str, text: &str) -> Value {
+    json!({"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"user","content":text},"uuid":"u",
+        "timestamp":"2026-11-15T10:00:00.000Z","userType":"external","cwd":"/home/user/a","sessionId":session,"version":"2.1.1"})
+}
+
+fn says(session: &str, id: &str, text: &str) -> Value {
+    json!({"parentUuid":"u","isSidechain":false,"type":"assistant","message":{"model":"claude-sonnet-4-5-20250929","id":id,
+        "role":"assistant","content":[{"type":"text","text":text}],"stop_reason":"end_turn",
+        "usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":20}},
+        "timestamp":"2026-11-15T10:00:05.000Z","userType":"external","cwd":"/home/user/a","sessionId":session,"version":"2.1.1"})
+}
+
+/// Nothing was written to a file for long.
+fn age(path: &Path) {
+    let file = File::options().append(true).open(path).expect("opened");
+    file.set_modified(SystemTime::now() - Duration::from_secs(86_400)).expect("set");
+}
+
+/// Applies what comes until it is as wanted.
+async fn until(events: &mut Events, timeline: &mut Timeline, wanted: impl Fn(&Timeline) -> bool) {
+    while !wanted(timeline) {
+        let (_, kind, data) = events.next_of_type().await.expect("an event");
+        if kind != "live" {
+            let changes: Vec<Change> = serde_json::from_value(data).expect("changes");
+            changes.into_iter().for_each(|change| timeline.apply(change, Clipping::default()));
+        }
+    }
+}
+
+fn texts(timeline: &Timeline) -> Vec<&str> {
+    let text = |what| match what {
+        &What::Prompt { ref text } | &What::Text { ref text, .. } => Some(text.text.as_str()),
+        _ => None,
+    };
+    timeline.items.iter().filter_map(|item| text(&item.what)).collect()
+}
+
+fn has_end(timeline: &Timeline) -> bool {
+    timeline.items.iter().any(|item| matches!(item.what, What::End { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
+    let machine = Machine::new();
+    machine.append("old", &[asks("old", "mend the parser"), says("old", "m1", "done with it")]);
+    machine.append("new", &[asks("new", "count the lines"), says("new", "m2", "there are nine")]);
+    age(&machine.log("old"));
+    let before = fs::read(machine.log("old")).expect("read");
+    let hub = machine.hub().await;
+    let me = hub.get("/v1/me").await.json();
+    assert_eq!((&me["local"], &me["readOnly"]), (&json!(true), &json!(true)));
+
+    let names = async |query: &str| {
+        let list = hub.get(&format!("/v1/sessions?{query}")).await.json();
+        let names =
+            list["sessions"].as_array().expect("a list").iter().map(|one| one["session"].as_str().expect("an id").to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("").await, "new old");
+    assert_eq!(names("text=parser").await, "old");
+    assert_eq!(names("text=NINE%20lines").await, "", "all words are together in one text");
+    assert_eq!(names("text=NINE").await, "new");
+    assert_eq!(names("agent=claude-code&status=running").await, "");
+    let first = hub.get("/v1/sessions?limit=1").await.json();
+    assert_eq!(names(&format!("limit=1&cursor={}", first["next"].as_str().expect("a cursor"))).await, "old");
+    let old = hub.get("/v1/sessions/old").await.json();
+    let overview = &old["overview"];
+    assert_eq!((&overview["title"], &overview["cwd"]), (&json!("mend the parser"), &json!("/home/user/a")));
+    assert_eq!((&overview["tokens"], &old["takes"]), (&json!(1030), &json!([])));
+    assert!(overview["costUsd"].as_f64().is_some_and(|cost| cost > 0.0), "{overview}");
+
+    let mut timeline = Timeline::default();
+    let mut events = hub.events("/v1/sessions/old/timeline", &[]).await;
+    until(&mut events, &mut timeline, has_end).await;
+    assert_eq!(texts(&timeline), ["mend the parser", "done with it"]);
+    let prompt = timeline.items.iter().find(|item| matches!(item.what, What::Prompt { .. })).expect("a prompt");
+    let event = hub.get(&format!("/v1/sessions/old/events/{}", prompt.first)).await.json();
+    assert_eq!((&event["kind"], &event["text"]), (&json!("prompt"), &json!("mend the parser")));
+    let line = hub.get(&format!("/v1/sessions/old/lines/{}", prompt.line.expect("a line"))).await;
+    assert_eq!(line.json(), asks("old", "mend the parser"));
+    assert_eq!(hub.get("/v1/sessions/old/lines/99").await.status, 404);
+    let result = hub.get("/v1/sessions/old/result").await.json();
+    assert_eq!(result["runs"][0]["tokens"]["total"], 1030, "{result}");
+    let log = hub.get("/v1/sessions/old/log").await.text();
+    assert_eq!(log.lines().count() as u64, result["last"].as_u64().expect("a number"));
+
+    let usage = hub.get("/v1/usage").await.json();
+    let total: u64 =
+        usage["rows"].as_array().expect("rows").iter().map(|row| row["tokens"]["total"].as_u64().expect("known")).sum();
+    assert_eq!((total, &usage["rows"][0]["day"]), (2060, &json!("2026-11-15")), "{usage}");
+    let order = json!({"kind":"cancel"});
+    assert_eq!(hub.post("/v1/sessions/old/orders", &order).await.status, 405);
+    assert_eq!(hub.post("/v1/shells/old/hello", &order).await.status, 404);
+    for unknown in ["", "/timeline", "/log", "/result", "/events/1", "/lines/1"] {
+        assert_eq!(hub.get(&format!("/v1/sessions/nobody{unknown}")).await.status, 404, "{unknown}");
+    }
+    assert_eq!(fs::read(machine.log("old")).expect("read"), before);
+    hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_grows_is_followed_and_a_new_one_is_noticed() {
+    let machine = Machine::new();
+    machine.append("one", &[asks("one", "begin"), says("one", "m1", "begun")]);
+    let hub = machine.hub().await;
+    let mut list = hub.events("/v1/sessions/events", &[]).await;
+    let mut events = hub.events("/v1/sessions/one/timeline", &[]).await;
+    let mut timeline = Timeline::default();
+    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun"]).await;
+    machine.append("one", &[asks("one", "go on"), says("one", "m2", "gone on")]);
+    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun", "go on", "gone on"]).await;
+    // Who comes back with what was seen gets the rest, and who comes anew gets the same.
+    let last = timeline.items.last().expect("an item").last;
+    let mut again = hub.events("/v1/sessions/one/timeline", &[]).await;
+    let mut whole = Timeline::default();
+    until(&mut again, &mut whole, |whole| whole.items.last().is_some_and(|item| item.last >= last)).await;
+    assert_eq!(texts(&whole), texts(&timeline));
+    machine.append("two", &[asks("two", "another")]);
+    while list.next().await.expect("an event").1["session"] != "two" {}
+    hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_goes_on_is_read_along_to_its_end() {
+    let machine = Machine::new();
+    let journal = Journal::open(&machine.home(), RUN).expect("opened");
+    journal.meta(&Meta {
+        schema: Meta::SCHEMA.to_owned(),
+        run_id: RUN.to_owned(),
+        agent: "codex".to_owned(),
+        agent_version: None,
+        sabir_version: "0".to_owned(),
+        program: "codex".to_owned(),
+        arguments: Vec::new(),
+        cwd: "/home/user/b".to_owned(),
+        prompt: "mend it".to_owned(),
+        started: Some(sabir_hub::now()),
+    });
+    let mut seq = 0;
+    let mut tell = |fields: &Value| {
+        seq += 1;
+        let mut event = json!({ "runId": RUN, "seq": seq, "at": "2026-11-15T10:00:00.000Z", "line": seq });
+        event.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        let raw = format!("line {seq}");
+        let line = RawLine { number: seq, bytes: raw.as_bytes(), terminated: true, cr: false, cut: 0 };
+        journal.raw_line(&line, Source::Stdout, 7);
+        journal.event(|out| out.extend_from_slice(event.to_string().as_bytes()));
+        journal.sync().expect("synced");
+    };
+    tell(&json!({"kind":"started","agent":"codex"}));
+    tell(&json!({"kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute"}));
+    let hub = machine.hub().await;
+    let path = format!("/v1/sessions/{RUN}");
+    // The list says what it does, though nobody looks at it.
+    let overview = async || hub.get("/v1/sessions").await.json()["sessions"][0]["overview"].clone();
+    while overview().await["tool"] != "bash" {}
+    assert_eq!((&overview().await["phase"], &overview().await["title"]), (&json!("running"), &json!("mend it")));
+    let mut events = hub.events(&format!("{path}/timeline"), &[]).await;
+    let mut timeline = Timeline::default();
+    until(&mut events, &mut timeline, |timeline| timeline.items.len() == 3).await;
+    assert_eq!(texts(&timeline), ["mend it"]);
+    tell(&json!({"kind":"toolEnd","toolCallId":"1","ok":true,"status":"ok"}));
+    tell(&json!({"kind":"text","delta":"mended"}));
+    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["mend it", "mended"]).await;
+    assert_eq!(hub.get(&format!("{path}/lines/4")).await.text(), "line 4");
+    tell(&json!({"kind":"exited","outcome":"completed","cancelled":false}));
+    journal.finish().expect("finished");
+    until(&mut events, &mut timeline, has_end).await;
+    while overview().await["phase"] == "running" {}
+    hub.stop().await;
+}

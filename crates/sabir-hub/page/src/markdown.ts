@@ -114,7 +114,7 @@ function table(rows: string[]): HTMLElement {
 }
 
 // Code first: nothing inside it means anything else.
-const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(?=\S)(.+?)(?<=\S)\*\*|\[([^\]\n]{1,300})\]\((\S{1,2000}?)\)|(https?:\/\/[^\s<>"'`)\]]{1,2000})/s;
+const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(?=\S)(.+?)(?<=\S)\*\*|(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=\S)\*(?![\w*])|\[([^\]\n]{1,300})\]\((\S{1,2000}?)\)|(https?:\/\/[^\s<>"'`)\]]{1,2000})/s;
 
 function inline<Kind extends HTMLElement>(parent: Kind, text: string): Kind {
   let rest = text;
@@ -123,13 +123,15 @@ function inline<Kind extends HTMLElement>(parent: Kind, text: string): Kind {
     if (!found) break;
     show(parent, rest.slice(0, found.index));
     rest = rest.slice(found.index + found[0].length);
-    const [whole, , quoted, bold, label, target, bare] = found;
+    const [whole, , quoted, bold, slanted, label, target, bare] = found;
     if (quoted !== undefined) {
       const span = el("code");
       show(span, quoted.trim() === "" ? quoted : quoted.replace(/^ (.*) $/s, "$1"));
       parent.append(span);
     } else if (bold !== undefined) {
       parent.append(inline(el("strong"), bold));
+    } else if (slanted !== undefined) {
+      parent.append(inline(el("em"), slanted));
     } else if (label !== undefined && target !== undefined) {
       link(parent, label, target, whole);
     } else if (bare !== undefined) {

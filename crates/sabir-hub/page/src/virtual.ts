@@ -22,6 +22,8 @@ export interface Source {
 
 /** So far beyond the edges rows are made. */
 const BEYOND = 500;
+/** Room below the last row. */
+const FOOT = 24;
 
 interface Made {
   element: HTMLElement;
@@ -139,7 +141,7 @@ export class VirtualList {
     // Drawing shows heights, and heights may change what is in sight; twice is nearly always enough.
     for (let round = 0; round < 4; round += 1) {
       this.sum();
-      const end = this.offsets[this.rows.length] as number;
+      const end = (this.offsets[this.rows.length] as number) + FOOT;
       let top = this.aim(scroller.scrollTop, room, end);
       top = Math.max(0, Math.min(top, end - room));
       const first = this.placeAt(top - BEYOND);
@@ -155,7 +157,7 @@ export class VirtualList {
       if (this.wanted === null && !this.stuck) {
         const now = (this.offsets[anchor] as number) + into;
         if (Math.abs(now - top) > 0.5) {
-          this.sizer.style.height = `${this.offsets[this.rows.length]}px`;
+          this.sizer.style.height = `${(this.offsets[this.rows.length] as number) + FOOT}px`;
           scroller.scrollTop = now;
         }
       }

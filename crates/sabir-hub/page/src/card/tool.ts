@@ -98,7 +98,8 @@ function titleOf(what: Of<"tool">, given: Given): string {
   const command = what.toolKind === "execute" ? commandOf(given) : null;
   if (command !== null) return command.split("\n")[0] ?? "";
   if (what.title && what.title !== what.name) return what.title;
-  const found = field(given, "file_path", "filePath", "path", "absolute_path", "pattern", "query", "url", "description", "prompt", "name");
+  const about = what.toolKind === "search" ? field(given, "pattern", "query", "regex") : null;
+  const found = about ?? field(given, "file_path", "filePath", "path", "absolute_path", "pattern", "query", "url", "description", "prompt", "name");
   return found?.split("\n")[0] ?? (given.fields === null ? given.text.slice(0, 200) : "");
 }
 

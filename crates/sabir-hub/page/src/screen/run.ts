@@ -119,7 +119,8 @@ export class RunScreen implements Screen {
       { class: "run-bar" },
       this.exported === null && el("a", { class: "button square plain", href: "#/", "aria-label": "All runs", title: "All runs (u)" }, icon("back")),
       el("div", { class: "run-title" }, this.heading, this.status, this.link),
-      el("div", { class: "run-tools" }, this.find.element, show, this.errors, this.orders.cancel, button("facts", { class: "square", "aria-label": "Facts", title: "Facts (i)" }, icon("facts"))),
+      this.orders.cancel,
+      el("div", { class: "run-tools" }, this.find.element, show, this.errors, button("facts", { class: "square", "aria-label": "Facts", title: "Facts (i)" }, icon("facts"))),
     );
     const main = el("div", { class: "run-main" }, el("div", { class: "feed-box" }, this.feed, this.jump), this.facts.element);
     const foot = el("footer", { class: "run-foot" }, this.replay.element, this.orders.element);
@@ -227,7 +228,7 @@ export class RunScreen implements Screen {
     this.facts.set(this.session, this.timeline, Date.now());
     const count = this.timeline.trouble().length;
     this.errors.hidden = count === 0;
-    this.errors.replaceChildren(icon("warning"), `${count} ${count === 1 ? "error" : "errors"}`);
+    this.errors.replaceChildren(icon("warning"), String(count), el("span", { class: "errors-word" }, count === 1 ? "error" : "errors"));
     this.errors.title = "Next error (n)";
   }
 

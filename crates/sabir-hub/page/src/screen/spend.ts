@@ -163,7 +163,7 @@ export class SpendScreen implements Screen {
         cursor: { y: false, points: { show: false } },
         scales: { x: { time: true, range: (_, from, until) => [from - 43_200, until + 43_200] }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
         axes: [
-          { ...axis, grid: { show: false }, values: (_, splits) => splits.map((at) => (at % 86_400 === 0 ? dayWords(at) : "")), incrs: [1, 2, 3, 5, 7, 14, 30, 60, 120, 365].map((step) => step * 86_400) },
+          { ...axis, size: 30, grid: { show: false }, values: (_, splits) => splits.map((at) => (at % 86_400 === 0 ? dayWords(at) : "")), incrs: [1, 2, 3, 5, 7, 14, 30, 60, 120, 365].map((step) => step * 86_400) },
           { ...axis, size: 62, values: (_, splits) => splits.map(words) },
         ],
         series: [{}, ...names.map((name, place) => ({ label: plain(name), fill: colours[place], stroke: colours[place], width: 0, paths: bars, points: { show: false } })).reverse()] as uPlot.Series[],

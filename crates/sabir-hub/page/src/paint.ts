@@ -1,15 +1,23 @@
 // Drawing on canvases in the colours of the theme.
 
-const probe = document.createElement("span");
+import { onTheme } from "./theme";
 
-/** What a colour of the style sheet is now. */
+const probe = document.createElement("span");
+const known = new Map<string, string>();
+onTheme(() => known.clear());
+
+/** What a colour of the style sheet is now. Asking the browser makes it look at all styles, so it is asked once. */
 export function themed(name: string): string {
+  const before = known.get(name);
+  if (before !== undefined) return before;
   if (!probe.isConnected) {
     probe.hidden = true;
     document.body.append(probe);
   }
   probe.style.color = `var(--${name})`;
-  return getComputedStyle(probe).color;
+  const colour = getComputedStyle(probe).color;
+  known.set(name, colour);
+  return colour;
 }
 
 /** A canvas as large as its place, in the pixels of the screen; null while it is not shown. */

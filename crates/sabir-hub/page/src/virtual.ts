@@ -22,6 +22,8 @@ export interface Source {
 
 /** So far beyond the edges rows are made. */
 const BEYOND = 500;
+/** Heights are added up in blocks of so many rows. */
+const BLOCK = 256;
 /** Room below the last row. */
 const FOOT = 24;
 
@@ -32,9 +34,13 @@ interface Made {
 
 export class VirtualList {
   private rows: readonly number[] = [];
-  private offsets = new Float64Array(1);
-  private dirty = 0;
+  /** Heights by key: measured, or guessed. */
   private readonly heights: number[] = [];
+  /** Heights of blocks of rows, how far down each is, and which of them are right. */
+  private readonly blocks: number[] = [];
+  private readonly tops: number[] = [];
+  private readonly clean = new Set<number>();
+  private height = 0;
   private readonly made = new Map<number, Made>();
   private readonly sizer = document.createElement("div");
   private readonly layer = document.createElement("div");
@@ -69,7 +75,8 @@ export class VirtualList {
   /** Other rows. `same` are the same as before, from the first. */
   set(rows: readonly number[], same = 0): void {
     this.rows = rows;
-    this.dirty = Math.min(this.dirty, same);
+    const right = Math.floor(same / BLOCK);
+    for (const block of this.clean) if (block >= right) this.clean.delete(block);
     this.ask();
   }
 
@@ -107,60 +114,87 @@ export class VirtualList {
   }
 
   private heightOf(key: number): number {
-    return this.heights[key] ?? this.source.guess(key);
+    return (this.heights[key] ??= this.source.guess(key));
   }
 
+  /** Adds up the heights of blocks that changed, and how far down each block is. */
   private sum(): void {
-    const total = this.rows.length;
-    if (this.offsets.length < total + 1) {
-      const more = new Float64Array(Math.max(total + 1, this.offsets.length * 2));
-      more.set(this.offsets);
-      this.offsets = more;
+    const blocks = Math.ceil(this.rows.length / BLOCK);
+    for (let block = 0; block < blocks; block += 1) {
+      if (this.clean.has(block)) continue;
+      let height = 0;
+      const until = Math.min(this.rows.length, (block + 1) * BLOCK);
+      for (let place = block * BLOCK; place < until; place += 1) height += this.heightOf(this.rows[place] as number);
+      this.blocks[block] = height;
+      this.clean.add(block);
     }
-    for (let place = this.dirty; place < total; place += 1) {
-      this.offsets[place + 1] = (this.offsets[place] as number) + this.heightOf(this.rows[place] as number);
+    this.tops.length = this.blocks.length = blocks;
+    let top = 0;
+    for (let block = 0; block < blocks; block += 1) {
+      this.tops[block] = top;
+      top += this.blocks[block] as number;
     }
-    this.dirty = total;
+    this.height = top;
+  }
+
+  /** How far down a row is. */
+  private offset(place: number): number {
+    if (place >= this.rows.length) return this.height;
+    const block = Math.floor(place / BLOCK);
+    let top = this.tops[block] ?? 0;
+    for (let before = block * BLOCK; before < place; before += 1) top += this.heightOf(this.rows[before] as number);
+    return top;
   }
 
   /** The row at a height. */
   private placeAt(top: number): number {
-    let [low, high] = [0, this.rows.length - 1];
+    let [low, high] = [0, this.tops.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if ((this.offsets[middle] as number) <= top) low = middle;
+      if ((this.tops[middle] as number) <= top) low = middle;
       else high = middle - 1;
     }
-    return Math.max(0, low);
+    let place = low * BLOCK;
+    let at = this.tops[low] ?? 0;
+    const until = Math.min(this.rows.length, place + BLOCK) - 1;
+    for (; place < until; place += 1) {
+      at += this.heightOf(this.rows[place] as number);
+      if (at > top) break;
+    }
+    return Math.max(0, place);
   }
 
   private draw(): void {
     const { scroller } = this;
+    // Both are read before anything is written: each reading after a change makes the browser lay out at once.
     const room = scroller.clientHeight;
+    let top = scroller.scrollTop;
     if (room === 0) return;
-    // Drawing shows heights, and heights may change what is in sight; twice is nearly always enough.
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < 5; round += 1) {
       this.sum();
-      const end = (this.offsets[this.rows.length] as number) + FOOT;
-      let top = this.aim(scroller.scrollTop, room, end);
-      top = Math.max(0, Math.min(top, end - room));
-      const first = this.placeAt(top - BEYOND);
-      const last = this.rows.length === 0 ? -1 : this.placeAt(top + room + BEYOND);
+      const end = this.height + FOOT;
+      const aimed = Math.max(0, Math.min(this.aim(top, room, end), end - room));
+      const first = this.placeAt(aimed - BEYOND);
+      const last = this.rows.length === 0 ? -1 : this.placeAt(aimed + room + BEYOND);
       this.place(first, last);
       this.sizer.style.height = `${end}px`;
-      this.layer.style.transform = `translateY(${this.offsets[first] ?? 0}px)`;
-      if (Math.abs(scroller.scrollTop - top) > 0.5) scroller.scrollTop = top;
+      this.layer.style.transform = `translateY(${this.offset(first)}px)`;
+      if (Math.abs(aimed - top) > 0.5) scroller.scrollTop = aimed;
+      top = aimed;
       const anchor = this.placeAt(top);
-      const into = top - (this.offsets[anchor] as number);
+      const into = top - this.offset(anchor);
       if (!this.measure(first, last)) break;
       this.sum();
-      if (this.wanted === null && !this.stuck) {
-        const now = (this.offsets[anchor] as number) + into;
-        if (Math.abs(now - top) > 0.5) {
-          this.sizer.style.height = `${(this.offsets[this.rows.length] as number) + FOOT}px`;
-          scroller.scrollTop = now;
-        }
+      this.sizer.style.height = `${this.height + FOOT}px`;
+      if (this.wanted !== null || this.stuck) continue;
+      // Heights were not as guessed: what is read stays where it is.
+      const now = this.offset(anchor) + into;
+      if (Math.abs(now - top) > 0.5) {
+        scroller.scrollTop = now;
+        top = now;
       }
+      const filled = last === this.rows.length - 1 || this.offset(last + 1) >= top + room;
+      if (filled && this.offset(first) <= top) break;
     }
     this.wanted = null;
     this.source.drawn?.();
@@ -171,7 +205,7 @@ export class VirtualList {
     if (this.wanted !== null) {
       const place = this.rows.indexOf(this.wanted.key);
       if (place < 0) return top;
-      const [from, until] = [this.offsets[place] as number, this.offsets[place + 1] as number];
+      const [from, until] = [this.offset(place), this.offset(place + 1)];
       if (this.wanted.where === "start") return from - 8;
       if (this.wanted.where === "center") return from - Math.max(24, (room - (until - from)) / 2);
       if (from < top + 8) return from - 8;
@@ -219,10 +253,10 @@ export class VirtualList {
       const key = this.rows[place] as number;
       const height = this.made.get(key)?.element.getBoundingClientRect().height ?? 0;
       if (height > 0 && Math.abs(height - this.heightOf(key)) > 0.25) {
-        this.dirty = Math.min(this.dirty, place);
+        this.clean.delete(Math.floor(place / BLOCK));
+        this.heights[key] = height;
         changed = true;
       }
-      if (height > 0) this.heights[key] = height;
     }
     return changed;
   }

@@ -15,11 +15,13 @@ export class Waterfall {
   readonly element: HTMLElement;
   private readonly bars = el("canvas", { class: "waterfall-bars", role: "img" });
   private readonly map = el("canvas", { class: "waterfall-map", role: "img", "aria-label": "Minimap of the run" });
+  /** What the list has in sight: an element of its own, so that scrolling draws nothing anew. */
+  private readonly seen = el("div", { class: "waterfall-seen", hidden: true });
   private readonly tip = el("div", { class: "waterfall-tip", hidden: true });
   private spans: Spans = { spans: [], turns: [], lanes: 2, from: 0, until: 1, timed: true };
   /** What the bars show; null is everything. */
   private view: [from: number, until: number] | null = null;
-  /** Items in sight, and the one that is chosen. */
+  /** The items in sight, and the one that is chosen. */
   private sight: [number, number] = [0, 0];
   private chosen = -1;
   private hover = -1;
@@ -33,7 +35,7 @@ export class Waterfall {
     private readonly pick: (id: number) => void,
   ) {
     const whole = button("whole", { class: "plain waterfall-whole", hidden: true }, "Whole run");
-    this.element = el("section", { class: "waterfall", "aria-label": "Waterfall" }, el("div", { class: "waterfall-box" }, this.bars, this.tip, whole), this.map);
+    this.element = el("section", { class: "waterfall", "aria-label": "Waterfall" }, el("div", { class: "waterfall-box" }, this.bars, this.tip, whole), el("div", { class: "waterfall-box" }, this.map, this.seen));
     this.resized = new ResizeObserver(this.ask);
     this.resized.observe(this.element);
     this.hears(whole);
@@ -49,14 +51,28 @@ export class Waterfall {
     const bad = spans.filter((span) => span.colour === "bad").length;
     this.bars.setAttribute("aria-label", `Waterfall: ${turns.length} turns, ${spans.filter((span) => span.lane > 0).length} tool calls, ${bad} in trouble`);
     this.element.style.setProperty("--lanes", String(this.spans.lanes));
+    this.markSight();
     this.ask();
   }
 
   look(sight: [number, number], chosen: number): void {
-    if (this.sight[0] === sight[0] && this.sight[1] === sight[1] && this.chosen === chosen) return;
     this.sight = sight;
+    this.markSight();
+    if (this.chosen === chosen) return;
     this.chosen = chosen;
     this.ask();
+  }
+
+  private markSight(): void {
+    const { spans, from, until } = this.spans;
+    const first = spans[placeOf(spans, this.sight[0])];
+    const last = spans[Math.max(0, placeOf(spans, this.sight[1] + 1) - 1)];
+    this.seen.hidden = !first || !last;
+    if (!first || !last) return;
+    const part = (value: number) => ((value - from) / (until - from)) * 100;
+    const left = Math.min(part(first.from), part(last.from));
+    this.seen.style.left = `${left}%`;
+    this.seen.style.width = `${Math.max(part(last.from), part(first.from)) - left}%`;
   }
 
   /** Shows the moment of a replay, by the item that it is at. */
@@ -97,8 +113,8 @@ export class Waterfall {
     const drawn = new Map<string, number>();
     for (const span of this.spans.spans) {
       if (span.until < from || span.from > until) continue;
-      const left = x(span.from);
-      const right = Math.max(left + 2, x(span.until));
+      const left = Math.round(x(span.from));
+      const right = Math.max(left + 2, Math.round(x(span.until)));
       const key = `${span.lane}${span.colour}`;
       if (right <= (drawn.get(key) ?? -1)) continue;
       drawn.set(key, right);
@@ -106,9 +122,13 @@ export class Waterfall {
       const isChosen = span.id === this.chosen || span.id === this.hover;
       draw.globalAlpha = span.lane === 0 && !isChosen ? 0.75 : 1;
       draw.fillStyle = colours[span.colour];
-      draw.beginPath();
-      draw.roundRect(left, top, right - left, LANE - 4, Math.min(2, (right - left) / 2));
-      draw.fill();
+      if (right - left < 6) {
+        draw.fillRect(left, top, right - left, LANE - 4);
+      } else {
+        draw.beginPath();
+        draw.roundRect(left, top, right - left, LANE - 4, 2);
+        draw.fill();
+      }
       if (isChosen) {
         draw.strokeStyle = themed("text");
         draw.strokeRect(left - 1, top - 1, right - left + 2, LANE - 2);
@@ -158,13 +178,6 @@ export class Waterfall {
     }
     draw.fillStyle = colours.bad;
     bad.forEach((is, column) => is && draw.fillRect(column - 0.5, 0, 2, height));
-    const seen = this.spans.spans.filter((span) => span.id >= this.sight[0] && span.id <= this.sight[1]);
-    if (seen.length > 0) {
-      const left = (Math.min(...seen.map((span) => span.from)) - from) * scale;
-      const right = (Math.max(...seen.map((span) => span.from)) - from) * scale;
-      draw.fillStyle = themed("accent");
-      draw.fillRect(left, height - 2, Math.max(3, right - left), 2);
-    }
     if (this.view) {
       const [a, b] = [(this.view[0] - from) * scale, (this.view[1] - from) * scale];
       draw.fillStyle = themed("veil");
@@ -271,6 +284,17 @@ export class Waterfall {
 function line(draw: CanvasRenderingContext2D, x: number, height: number, colour: string): void {
   draw.fillStyle = colour;
   draw.fillRect(Math.round(x), 0, 1.5, height);
+}
+
+/** The place of the first span of this item, or of the next that there is. */
+function placeOf(spans: Span[], id: number): number {
+  let [low, high] = [0, spans.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((spans[middle] as Span).id < id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** A round step that is at least so large. */

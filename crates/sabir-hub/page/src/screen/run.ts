@@ -61,6 +61,7 @@ export class RunScreen implements Screen {
   private readonly ask = frame(() => this.refresh());
   private calmed = 0;
   private calmLast = -1;
+  private pause = CALM;
   private later = 0;
   private readonly clock = window.setInterval(() => this.live && this.facts.tick(this.session, this.timeline), 1_000);
   private fetched = 0;
@@ -208,12 +209,12 @@ export class RunScreen implements Screen {
     this.find.grown();
     this.reach();
     const now = performance.now();
-    if (now - this.calmed >= CALM) this.calm(now);
+    if (now - this.calmed >= this.pause) this.calm(now);
     else if (this.later === 0) {
       this.later = window.setTimeout(() => {
         this.later = 0;
         this.ask();
-      }, CALM);
+      }, this.pause);
     }
     this.nothing();
   }
@@ -230,6 +231,8 @@ export class RunScreen implements Screen {
     this.errors.hidden = count === 0;
     this.errors.replaceChildren(icon("warning"), String(count), el("span", { class: "errors-word" }, count === 1 ? "error" : "errors"));
     this.errors.title = "Next error (n)";
+    // Of a very long run they take longer, and then they come less often.
+    this.pause = Math.max(CALM, 8 * (performance.now() - now));
   }
 
   private nothing(): void {
@@ -291,6 +294,7 @@ export class RunScreen implements Screen {
     this.waterfall.look(this.list.inSight(), this.selected);
     const drawn = [...this.list.drawnRows()].map(([, made]) => made.element);
     this.find.mark(drawn);
+    for (const row of drawn) if (row.getAttribute("aria-setsize") !== String(this.rows.length)) row.setAttribute("aria-setsize", String(this.rows.length));
     const end = this.list.atEnd();
     this.jump.hidden = this.following || end || !this.live;
   }

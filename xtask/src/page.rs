@@ -69,8 +69,9 @@ pub(crate) fn test() -> Result<()> {
 fn check() -> Result<()> {
     let fresh = crate::root().join("target/page-check");
     build(&fresh)?;
-    let differs = |file: &&str| std::fs::read(fresh.join(file)).ok() != std::fs::read(crate::root().join(ASSETS).join(file)).ok();
-    let stale: Vec<String> = FILES.iter().filter(differs).map(|file| format!("{ASSETS}/{file}")).collect();
+    let assets = crate::root().join(ASSETS);
+    let differs = |file: &str| std::fs::read(fresh.join(file)).ok() != std::fs::read(assets.join(file)).ok();
+    let stale: Vec<String> = FILES.into_iter().filter(|file| differs(file)).map(|file| format!("{ASSETS}/{file}")).collect();
     if stale.is_empty() {
         return Ok(());
     }

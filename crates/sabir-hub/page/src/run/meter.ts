@@ -17,7 +17,7 @@ interface Bar {
 
 export class Meter {
   readonly element: HTMLElement;
-  private readonly canvas = el("canvas", { class: "meter-bars", role: "img" });
+  private readonly canvas = el("canvas", { class: "meter-bars", role: "img", "aria-label": "Tokens by turn" });
   private readonly label = el("div", { class: "meter-label figure" });
   private bars: Bar[] = [];
   private hover = -1;

@@ -13,7 +13,7 @@ const COLOURS: Colour[] = ["model", "look", "act", "agent", "ask", "bad"];
 
 export class Waterfall {
   readonly element: HTMLElement;
-  private readonly bars = el("canvas", { class: "waterfall-bars", role: "img" });
+  private readonly bars = el("canvas", { class: "waterfall-bars", role: "img", "aria-label": "Waterfall" });
   private readonly map = el("canvas", { class: "waterfall-map", role: "img", "aria-label": "Minimap of the run" });
   /** What the list has in sight: an element of its own, so that scrolling draws nothing anew. */
   private readonly seen = el("div", { class: "waterfall-seen", hidden: true });

@@ -7,6 +7,7 @@ mod deny;
 mod docs;
 mod fuzz;
 mod lab;
+mod page;
 mod price;
 mod process;
 mod schema;
@@ -35,6 +36,8 @@ enum Chore {
     Deny(deny::Arguments),
     /// Writes the JSON Schema and the TypeScript types of what Sabir prints to docs/schema
     Schema(schema::Arguments),
+    /// Bundles the page that the hub serves, from TypeScript
+    Page(page::Arguments),
     /// Writes the tables in the documents that come from the code
     Docs(docs::Arguments),
     /// Measures speed, memory and latency
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
+        Chore::Page(arguments) => page::run(&arguments),
         Chore::Docs(arguments) => docs::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, bail};
 use sabir_core::event::Event;
-use sabir_core::fold::SessionResult;
+use sabir_core::fold::timeline::Change;
+use sabir_core::fold::{Overview, SessionResult};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -44,6 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn files() -> Result<Vec<(&'static str, String)>> {
     let events = schema_of::<Event<'static>>()?;
     let result = schema_of::<SessionResult>()?;
+    let timeline = schema_of::<Change>()?;
+    let overview = schema_of::<Overview>()?;
     let of_events = typescript::names(&events);
     let pretty = |schema: &Value| serde_json::to_string_pretty(schema).map(|text| text + "\n");
     Ok(vec![
@@ -51,6 +54,10 @@ fn files() -> Result<Vec<(&'static str, String)>> {
         ("events.d.ts", typescript::write(&events, &BTreeSet::new(), "events")),
         ("result.json", pretty(&result)?),
         ("result.d.ts", typescript::write(&result, &of_events, "events")),
+        ("timeline.json", pretty(&timeline)?),
+        ("timeline.d.ts", typescript::write(&timeline, &of_events, "events")),
+        ("overview.json", pretty(&overview)?),
+        ("overview.d.ts", typescript::write(&overview, &of_events, "events")),
     ])
 }
 

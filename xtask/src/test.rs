@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::process::{self, cargo};
-use crate::{docs, lab, schema};
+use crate::{docs, lab, page, schema};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -31,6 +31,7 @@ fn steps() -> Vec<(&'static str, Work)> {
         ("clippy", Work::Run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))),
         ("test runner", Work::Check(|| process::need_cargo_subcommand("nextest"))),
         ("tests", Work::Run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--cargo-quiet"]))),
+        ("page", Work::Check(page::test)),
         ("lab", Work::Check(lab::quick)),
         ("doc tests", Work::Run(cargo(&["test", "--workspace", "--doc", "--quiet"]))),
         ("doc", Work::Run(doc)),
@@ -39,7 +40,8 @@ fn steps() -> Vec<(&'static str, Work)> {
 
 fn generated_files() -> Result<()> {
     schema::run(&schema::Arguments { check: true })?;
-    docs::run(&docs::Arguments { check: true })
+    docs::run(&docs::Arguments { check: true })?;
+    page::run(&page::Arguments { check: true, test: false })
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

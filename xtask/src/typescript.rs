@@ -43,10 +43,18 @@ fn declare(name: &str, schema: &Value, out: &mut String) {
         return;
     }
     comment(schema, "", out);
-    if schema["properties"].is_object() {
+    if let Some(choices) = schema["oneOf"].as_array().filter(|choices| choices.iter().all(|one| one["properties"].is_object())) {
+        let _ = writeln!(out, "export type {name} =");
+        for (place, choice) in choices.iter().enumerate() {
+            comment(choice, "  ", out);
+            out.push_str("  | {\n");
+            fields(choice, "    ", out);
+            out.push_str(if place + 1 == choices.len() { "  };\n" } else { "  }\n" });
+        }
+    } else if schema["properties"].is_object() {
         let base = schema["allOf"][0]["$ref"].as_str().map(|base| format!(" extends {}", last_part(base)));
         let _ = writeln!(out, "export interface {name}{} {{", base.unwrap_or_default());
-        fields(schema, out);
+        fields(schema, "  ", out);
         out.push_str("}\n");
     } else {
         let _ = writeln!(out, "export type {name} = {};", expression(schema));
@@ -58,16 +66,21 @@ fn titled_choices(schema: &Value) -> Option<Vec<(&str, &Value)>> {
     schema["oneOf"].as_array()?.iter().map(|kind| Some((kind["title"].as_str()?, kind))).collect()
 }
 
-fn fields(schema: &Value, out: &mut String) {
+fn fields(schema: &Value, indent: &str, out: &mut String) {
     let required: BTreeSet<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let all = schema["properties"].as_object().into_iter().flatten();
     // The tag first: it is what a reader looks for.
-    let (tag, rest): (Vec<_>, Vec<_>) = all.partition(|(name, _)| *name == "kind" && schema["title"].is_string());
+    let (tag, rest): (Vec<_>, Vec<_>) = all.partition(|(name, _)| *name == "kind" && field_is_tag(schema));
     for (name, field) in tag.into_iter().chain(rest) {
-        comment(field, "  ", out);
+        comment(field, indent, out);
         let mark = if required.contains(name.as_str()) { "" } else { "?" };
-        let _ = writeln!(out, "  {name}{mark}: {};", expression(field));
+        let _ = writeln!(out, "{indent}{name}{mark}: {};", expression(field));
     }
+}
+
+/// Whether `kind` tells the members of a union apart, and is not a field like any other.
+fn field_is_tag(schema: &Value) -> bool {
+    !schema["properties"]["kind"]["const"].is_null()
 }
 
 /// A type where it is used.

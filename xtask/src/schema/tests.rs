@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use sabir_core::event::{Event, EventKind};
-use sabir_core::fold::SessionResult;
+use sabir_core::fold::timeline::{Change, TimelineFold};
+use sabir_core::fold::{Overview, OverviewFold, SessionResult};
 use serde_json::{Value, json};
 
 use super::schema_of;
@@ -144,4 +145,28 @@ fn results_conform_to_the_schema() {
         let result: Value = serde_json::from_str(&text).expect("JSON");
         conforms(&result, &schema, &schema).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
+}
+
+#[test]
+fn timelines_and_overviews_conform_to_the_schema() {
+    let timeline = schema_of::<Change>().expect("a schema");
+    let overview = schema_of::<Overview>().expect("a schema");
+    let mut seen = 0;
+    for (path, text) in fixtures("events.jsonl") {
+        let (mut items, mut figures) = (TimelineFold::default(), OverviewFold::default());
+        let mut changes = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let event: Event<'_> = serde_json::from_str(line).expect("an event");
+            items.event(number, &event, &mut changes);
+            figures.event(&event);
+        }
+        for change in &changes {
+            let change = serde_json::to_value(change).expect("JSON");
+            conforms(&change, &timeline, &timeline).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        let figures = serde_json::to_value(figures.overview()).expect("JSON");
+        conforms(&figures, &overview, &overview).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        seen += changes.len();
+    }
+    assert!(seen > 1_000, "only {seen} changes were seen");
 }

@@ -17,6 +17,7 @@ const MOST_OPEN: usize = 1_024;
 
 /// A session in a few figures. What is not known is `null`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
     /// Id of the agent.
@@ -61,6 +62,7 @@ pub struct Overview {
 
 /// What a session does now, or how its last run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
     /// Nothing was heard of a run yet.

@@ -29,7 +29,8 @@ const MOST_CALLS: usize = 4_096;
 
 /// What happens to a timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+// What happened to a file is a `Change` too, and both are in one schema.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TimelineChange"))]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
     /// The next item, or what an item is now.

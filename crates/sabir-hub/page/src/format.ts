@@ -1,0 +1,88 @@
+// Figures for people. What is not known is a dash, never a nought.
+
+export const UNKNOWN = "—";
+
+/** 0.4 s, 12 s, 3:05, 1:02:45. */
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return UNKNOWN;
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  return clock(seconds);
+}
+
+function clock(seconds: number): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  if (h >= 48) return `${Math.floor(h / 24)} d ${h % 24} h`;
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/** A moment of a run, counted from its beginning: 0:07, 1:02:45. */
+export function moment(ms: number): string {
+  return clock(Math.max(0, Math.floor(ms / 1000)));
+}
+
+/** 950, 12.3k, 4.56M. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (value < 1_000) return String(value);
+  if (value < 100_000) return `${(value / 1_000).toFixed(1)}k`;
+  if (value < 1_000_000) return `${Math.round(value / 1_000)}k`;
+  if (value < 1_000_000_000) return `${(value / 1_000_000).toFixed(2)}M`;
+  return `${(value / 1_000_000_000).toFixed(2)}G`;
+}
+
+/** 12,345. */
+export function whole(value: number | null | undefined): string {
+  return value === null || value === undefined ? UNKNOWN : value.toLocaleString("en-US");
+}
+
+/** $0.0042, $1.23. */
+export function dollars(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (value !== 0 && Math.abs(value) < 0.01) return `$${value.toFixed(4)}`;
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
+export function bytes(size: number): string {
+  if (size < 1024) return `${size} B`;
+  if (size < 1024 * 1024) return `${(size / 1024).toFixed(size < 10_240 ? 1 : 0)} KB`;
+  return `${(size / 1024 / 1024).toFixed(1)} MB`;
+}
+
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${whole(value)} ${value === 1 ? one : many}`;
+}
+
+/** How long ago, in a word: now, 5 min, 3 h, then the day. */
+export function ago(time: string | null | undefined, now: number): string {
+  const at = millis(time);
+  if (at === null) return UNKNOWN;
+  const minutes = Math.floor((now - at) / 60_000);
+  if (minutes < 1) return "now";
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h`;
+  const date = new Date(at);
+  const year = date.getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
+  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+}
+
+/** The whole time, for a tooltip. */
+export function exact(time: string | null | undefined): string {
+  const at = millis(time);
+  return at === null ? "" : new Date(at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function millis(time: string | null | undefined): number | null {
+  if (!time) return null;
+  const at = Date.parse(time);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** The last part of a path. */
+export function base(path: string | null | undefined): string {
+  const parts = (path ?? "").split(/[/\\]/).filter(Boolean);
+  return parts.at(-1) ?? path ?? "";
+}

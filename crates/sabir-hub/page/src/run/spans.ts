@@ -1,0 +1,78 @@
+// Items as spans on an axis: of time, or of event numbers where a recording has no times.
+
+import { millis } from "../format";
+import { isTrouble, type Timeline } from "../timeline";
+import type { Item } from "../types";
+
+/** Model, tools that read, tools that run or change something, sub-agents, trouble. */
+export type Colour = "model" | "look" | "act" | "agent" | "bad" | "ask";
+
+export interface Span {
+  id: number;
+  from: number;
+  until: number;
+  lane: number;
+  colour: Colour;
+}
+
+export interface Spans {
+  spans: Span[];
+  /** Where turns begin. */
+  turns: { id: number; at: number; number: number }[];
+  lanes: number;
+  from: number;
+  until: number;
+  timed: boolean;
+}
+
+/** Lane 0 is the model; calls share the lanes below it. */
+const MOST_LANES = 7;
+const LOOKS = new Set(["read", "search", "fetch", "think", "plan"]);
+
+export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
+  const timed = timeline.items.some((item) => item.at != null && item.until != null && item.at !== item.until);
+  const spans: Span[] = [];
+  const turns: Spans["turns"] = [];
+  const busy: number[] = [];
+  let [from, until] = [Infinity, -Infinity];
+  for (const item of timeline.items) {
+    const begins = timed ? millis(item.at) : item.first;
+    if (begins === null) continue;
+    let ends = timed ? (millis(item.until) ?? begins) : item.last;
+    const what = item.what;
+    if (what.kind === "tool" && what.status == null && live && timed) ends = Math.max(ends, now);
+    else if (what.kind === "tool" && timed && what.durationMs != null) ends = Math.max(ends, begins + what.durationMs);
+    from = Math.min(from, begins);
+    until = Math.max(until, ends);
+    if (what.kind === "turn") turns.push({ id: item.id, at: begins, number: item.turn ?? 0 });
+    const colour = colourOf(item);
+    if (colour === null) continue;
+    let lane = 0;
+    if (what.kind === "tool") {
+      const free = busy.findIndex((end) => end <= begins);
+      const place = free >= 0 ? free : Math.min(busy.length, MOST_LANES - 2);
+      busy[place] = Math.max(busy[place] ?? 0, ends);
+      lane = place + 1;
+    }
+    spans.push({ id: item.id, from: begins, until: ends, lane, colour });
+  }
+  if (!(from < Infinity)) [from, until] = [0, 1];
+  return { spans, turns, lanes: Math.max(2, busy.length + 1), from, until: until > from ? until : from + 1, timed };
+}
+
+function colourOf(item: Item): Colour | null {
+  const what = item.what;
+  if (isTrouble(item)) return "bad";
+  switch (what.kind) {
+    case "text":
+    case "thinking":
+      return "model";
+    case "tool":
+      return what.toolKind === "delegate" ? "agent" : LOOKS.has(what.toolKind) ? "look" : "act";
+    case "permission":
+    case "prompt":
+      return "ask";
+    default:
+      return null;
+  }
+}

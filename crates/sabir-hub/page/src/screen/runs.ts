@@ -1,0 +1,285 @@
+// All runs, the newest first, as they are now.
+
+import { hub, type Choice } from "../api";
+import { button, el, frame, options, say, within } from "../dom";
+import { ago, base, count, dollars, duration, exact, millis, plural, UNKNOWN } from "../format";
+import { icon } from "../icons";
+import { plain } from "../invisible";
+import type { Deeds } from "../keys";
+import { isLive } from "../run/facts";
+import { empty, failure, type Screen } from "../screen";
+import { PHASES, statusOf } from "../status";
+import { follow } from "../stream";
+import type { Me, Session } from "../types";
+
+const SINCE: [string, string][] = [
+  ["", "Any time"],
+  ["3600", "Last hour"],
+  ["86400", "Last day"],
+  ["604800", "Last week"],
+  ["2592000", "Last 30 days"],
+];
+
+/** What was chosen stays while one looks at a run and comes back. */
+const kept = { agent: "", status: "", since: "", text: "", selected: "" };
+const agents = new Set<string>();
+
+export class RunsScreen implements Screen {
+  readonly name = "runs";
+  readonly title = "Runs";
+  readonly element: HTMLElement;
+  readonly deeds: Deeds;
+  private sessions = new Map<string, Session>();
+  private order: string[] = [];
+  private next: string | null = null;
+  private readonly rows = new Map<string, HTMLElement>();
+  private readonly end = new AbortController();
+  private asked = new AbortController();
+  private loaded = false;
+  private typing = 0;
+  private readonly search = el("input", { type: "search", placeholder: "Search all runs", "aria-label": "Search all runs", spellcheck: "false", autocomplete: "off" });
+  private readonly agent = el("select", { "aria-label": "Agent" });
+  private readonly status = el("select", { "aria-label": "Status" });
+  private readonly since = el("select", { "aria-label": "Since" });
+  private readonly summary = el("div", { class: "runs-summary figure", role: "status" });
+  private readonly body = el("tbody");
+  private readonly box = el("div", { class: "runs-box" });
+  private readonly table: HTMLElement;
+  private readonly more = button("more", { class: "runs-more", hidden: true }, "Show older runs");
+  private readonly ask = frame(() => this.draw());
+  private readonly clock = window.setInterval(this.ask, 1_000);
+
+  constructor(private readonly me: Me) {
+    const columns = ["Status", "Run", "Project", "Now", "Time", "Tokens", "Cost", "Last"];
+    this.table = el(
+      "table",
+      { class: "runs-table" },
+      el("thead", null, el("tr", null, ...columns.map((name) => el("th", { scope: "col", class: `col-${name.toLowerCase()}` }, name)))),
+      this.body,
+    );
+    this.box.append(this.table, this.more);
+    const filters = el("div", { class: "filters", role: "search" }, el("div", { class: "find" }, icon("search"), this.search), this.agent, this.status, this.since, this.summary);
+    this.element = el("main", { class: "runs" }, el("h1", { class: "sr-only" }, "Runs"), filters, this.box);
+    this.fillFilters();
+    this.hears();
+    this.deeds = {
+      next: () => this.step(1),
+      previous: () => this.step(-1),
+      open: () => kept.selected !== "" && this.open(kept.selected),
+      search: () => this.search.select(),
+      more: () => void this.load(true),
+      clear: () => this.clear(),
+      again: () => void this.load(false),
+    };
+    void this.load(false);
+    void follow("/v1/sessions/events", (told) => {
+      for (const { type, data } of told) if (type === "session") this.hear(JSON.parse(data) as Session);
+      this.ask();
+    }, (link, error) => {
+      this.element.dataset.link = link;
+      if (error === null && link === "open" && this.loaded) void this.load(false);
+    }, this.end.signal);
+  }
+
+  leave(): void {
+    this.end.abort();
+    this.asked.abort();
+    clearInterval(this.clock);
+  }
+
+  private choice(): Choice {
+    const seconds = Number(kept.since);
+    const since = seconds > 0 ? new Date(Date.now() - seconds * 1000).toISOString() : "";
+    return { agent: kept.agent, status: kept.status, since, text: kept.text };
+  }
+
+  private async load(more: boolean): Promise<void> {
+    this.asked.abort();
+    this.asked = new AbortController();
+    try {
+      const { sessions, next } = await hub.sessions(this.choice(), more ? this.next : null, this.asked.signal);
+      if (!more) [this.sessions, this.order] = [new Map(), []];
+      for (const session of sessions) {
+        if (!this.sessions.has(session.session)) this.order.push(session.session);
+        this.sessions.set(session.session, session);
+        this.know(session);
+      }
+      this.next = next;
+      this.loaded = true;
+      this.box.querySelector(".empty")?.remove();
+      this.ask();
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "AbortError") return;
+      this.table.hidden = true;
+      this.box.querySelector(".empty")?.remove();
+      this.box.append(failure(error, "again"));
+    }
+  }
+
+  /** A session changed. One that is not on this page comes on it only when it surely belongs there. */
+  private hear(session: Session): void {
+    this.know(session);
+    const { agent, phase } = session.overview;
+    const known = this.sessions.has(session.session);
+    const fits = (kept.agent === "" || agent === kept.agent) && (kept.status === "" || phase === kept.status);
+    if (known && fits) {
+      this.sessions.set(session.session, session);
+    } else if (known) {
+      this.sessions.delete(session.session);
+      this.order = this.order.filter((id) => id !== session.session);
+    } else if (fits && kept.text === "" && this.loaded && this.isNew(session)) {
+      this.sessions.set(session.session, session);
+      this.order.unshift(session.session);
+    }
+  }
+
+  private isNew(session: Session): boolean {
+    const first = this.sessions.get(this.order[0] ?? "");
+    return first === undefined || session.created >= first.created;
+  }
+
+  private know(session: Session): void {
+    const { agent } = session.overview;
+    if (!agent || agents.has(agent)) return;
+    agents.add(agent);
+    this.fillFilters();
+  }
+
+  private fillFilters(): void {
+    options(this.agent, [["", "Any agent"], ...[...agents].sort().map((agent) => [agent, agent] as [string, string])], kept.agent);
+    if (this.status.options.length > 0) return;
+    options(this.status, [["", "Any status"], ...PHASES], kept.status);
+    options(this.since, SINCE, kept.since);
+    this.search.value = kept.text;
+  }
+
+  private hears(): void {
+    const changed = () => {
+      [kept.agent, kept.status, kept.since, kept.text] = [this.agent.value, this.status.value, this.since.value, this.search.value.trim()];
+      void this.load(false);
+    };
+    for (const select of [this.agent, this.status, this.since]) select.addEventListener("change", changed);
+    this.search.addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = window.setTimeout(changed, 180);
+    });
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.search.blur();
+      if (event.key === "Enter" || event.key === "ArrowDown") {
+        this.search.blur();
+        this.step(1);
+      }
+    });
+    this.body.addEventListener("click", (event) => {
+      const row = within(event, "data-session");
+      // A link opens itself, also in another tab.
+      if (row && !within(event, "href")) this.open(row.dataset.session ?? "");
+    });
+  }
+
+  private open(id: string): void {
+    location.hash = address(id);
+  }
+
+  private clear(): void {
+    Object.assign(kept, { agent: "", status: "", since: "", text: "" });
+    [this.agent.value, this.status.value, this.since.value, this.search.value] = ["", "", "", ""];
+    void this.load(false);
+  }
+
+  private step(by: number): void {
+    if (this.order.length === 0) return;
+    const place = this.order.indexOf(kept.selected);
+    const to = place < 0 ? (by > 0 ? 0 : this.order.length - 1) : Math.max(0, Math.min(this.order.length - 1, place + by));
+    kept.selected = this.order[to] as string;
+    this.draw();
+    const row = this.rows.get(kept.selected);
+    row?.scrollIntoView({ block: "nearest" });
+    row?.querySelector<HTMLElement>("a")?.focus({ preventScroll: true });
+  }
+
+  private draw(): void {
+    if (!this.loaded) return;
+    const now = Date.now();
+    const nothing = this.order.length === 0;
+    this.table.hidden = nothing;
+    this.more.hidden = this.next === null;
+    if (nothing && !this.box.querySelector(".empty")) this.box.append(this.nothing());
+    if (!nothing) this.box.querySelector(".empty")?.remove();
+    let next = this.body.firstElementChild;
+    for (const id of this.order) {
+      const session = this.sessions.get(id) as Session;
+      let row = this.rows.get(id);
+      if (!row) {
+        row = makeRow(id);
+        this.rows.set(id, row);
+      }
+      fillRow(row, session, now, id === kept.selected);
+      if (row === next) next = next.nextElementSibling;
+      else this.body.insertBefore(row, next);
+    }
+    while (next) {
+      const after: Element | null = next.nextElementSibling;
+      next.remove();
+      next = after;
+    }
+    const all = [...this.sessions.values()];
+    const running = all.filter((one) => isLive(one) && one.connected).length;
+    const asks = all.filter((one) => one.overview.phase === "asking" && one.connected).length;
+    const words = [`${plural(all.length, "run")}${this.next === null ? "" : "+"}`, running > 0 ? `${running} live` : "", asks > 0 ? `${asks} waiting for an answer` : ""];
+    say(this.summary, nothing ? "" : words.filter(Boolean).join(" · "));
+  }
+
+  private nothing(): HTMLElement {
+    if (kept.agent || kept.status || kept.since || kept.text) {
+      return empty("No run fits", "Other words or fewer filters may find it.", button("clear", {}, "Clear the filters"));
+    }
+    const command = this.me.local ? "sabir run claude -- \"say hello\"" : `WS_URL=${location.protocol === "https:" ? "wss" : "ws"}://${location.host} SESSION_ID=first sabir shell`;
+    const words = this.me.local
+      ? "Runs of the agents on this machine appear here, old ones too. To make one:"
+      : "Runs appear here as soon as a shell sends one. To send one, in a terminal:";
+    return empty("No runs yet", words, el("pre", { class: "command" }, command));
+  }
+}
+
+function address(id: string): string {
+  return `#/run/${encodeURIComponent(id)}`;
+}
+
+const CELLS = ["status", "run", "project", "now", "time", "tokens", "cost", "last"];
+
+function makeRow(id: string): HTMLElement {
+  const row = el("tr", { "data-session": id });
+  for (const name of CELLS) row.append(el("td", { class: `col-${name}` }));
+  const cell = (name: string) => row.querySelector(`.col-${name}`) as HTMLElement;
+  cell("status").append(el("span", { class: "status" }));
+  cell("run").append(el("a", { class: "runs-title", href: address(id) }), el("span", { class: "runs-agent" }));
+  return row;
+}
+
+function fillRow(row: HTMLElement, session: Session, now: number, selected: boolean): void {
+  const { overview } = session;
+  const cell = (name: string) => row.querySelector(`.col-${name}`) as HTMLElement;
+  const status = statusOf(session);
+  const dot = cell("status").firstElementChild as HTMLElement;
+  dot.className = `status is-${status.look}`;
+  dot.title = status.detail;
+  say(dot, status.words);
+  row.classList.toggle("is-selected", selected);
+  row.classList.toggle("is-asking", status.look === "asks");
+  const [title, agent] = cell("run").children as unknown as [HTMLElement, HTMLElement];
+  say(title, plain(overview.title ?? session.session));
+  title.title = plain(overview.title ?? session.session);
+  say(agent, plain([overview.agent, overview.model].filter(Boolean).join(" · ")));
+  const folder = overview.cwd ?? overview.workspace;
+  say(cell("project"), plain(base(folder)) || UNKNOWN);
+  cell("project").title = plain(folder ?? "");
+  const live = isLive(session);
+  say(cell("now"), live ? plain(overview.tool ?? "") : "");
+  const [from, until] = [millis(overview.started), millis(overview.last)];
+  say(cell("time"), from === null ? UNKNOWN : duration((live && session.connected ? now : (until ?? now)) - from));
+  say(cell("tokens"), count(overview.tokens));
+  say(cell("cost"), dollars(overview.costUsd));
+  say(cell("last"), ago(overview.last ?? session.updated, now));
+  cell("last").title = exact(overview.last ?? session.updated);
+}

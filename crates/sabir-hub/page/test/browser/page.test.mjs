@@ -1,0 +1,267 @@
+// The page in a real browser, before a hub that tells what each test wants.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { chromium } from "playwright-core";
+import { clip, items, ran, said, StandIn } from "./stand-in.mjs";
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+let browser;
+let hub;
+let page;
+/** What the browser complained of, and where it went. */
+let complaints;
+let addresses;
+
+before(async () => {
+  browser = await chromium.launch({ executablePath: process.env.SABIR_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+});
+after(() => browser.close());
+
+beforeEach(async () => {
+  hub = await new StandIn().start();
+  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  page.setDefaultTimeout(30_000);
+  [complaints, addresses] = [[], []];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && /Content Security Policy/i.test(message.text()) && complaints.push(message.text()));
+  page.on("request", (request) => addresses.push(request.url()));
+});
+afterEach(async () => {
+  await page.close();
+  await hub.stop();
+  assert.deepEqual(complaints, [], "nothing went wrong in the page");
+  assert.deepEqual(addresses.filter((address) => !address.startsWith(hub.address) && !address.startsWith("data:")), [], "no request leaves the origin");
+});
+
+const go = (hash) => page.goto(`${hub.address}/${hash}`);
+const row = (text) => page.locator(".row", { hasText: text });
+const rows = () => page.locator(".row").evaluateAll((all) => all.map((one) => one.dataset.id));
+
+test("a new run comes into the list, and keys open it", async () => {
+  await go("#/");
+  await page.getByText("No runs yet").waitFor();
+  hub.add("first", items({ kind: "run", agent: "claude-code" }), { phase: "running", title: "Mend the fence" });
+  await page.getByRole("link", { name: "Mend the fence" }).waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/run\/first$/);
+  await row("claude-code").waitFor();
+});
+
+test("filters and search narrow the list, and say when nothing is left", async () => {
+  hub.add("one", items(said("about apples")), { agent: "codex", title: "Apples" });
+  hub.add("two", items(said("about pears")), { agent: "gemini", title: "Pears", phase: "error" });
+  await go("#/");
+  await page.getByRole("link", { name: "Apples" }).waitFor();
+  await page.getByLabel("Agent").selectOption("gemini");
+  await page.getByRole("link", { name: "Apples" }).waitFor({ state: "detached" });
+  await page.getByLabel("Agent").selectOption("");
+  await page.keyboard.press("/");
+  await page.keyboard.type("apples");
+  await page.getByRole("link", { name: "Pears" }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Apples" }).waitFor();
+  await page.getByLabel("Status").selectOption("error");
+  await page.getByText("No run fits").waitFor();
+  await page.getByRole("button", { name: "Clear the filters" }).click();
+  await page.getByRole("link", { name: "Pears" }).waitFor();
+});
+
+test("a live run is followed until somebody scrolls up", async () => {
+  hub.add("live", items(...Array.from({ length: 60 }, (_, place) => said(`word ${place}`))), { phase: "running" });
+  await go("#/run/live");
+  await row("word 59").waitFor();
+  hub.tell("live", 61, [{ put: items(...Array(60).fill(said("")), said("and now this"))[60] }]);
+  await row("and now this").waitFor();
+  hub.tell("live", 62, [{ grow: { id: 60, last: 62, text: " grows" } }]);
+  await row("and now this grows").waitFor();
+  await page.locator(".feed").hover();
+  await page.mouse.wheel(0, -2000);
+  await page.getByRole("button", { name: "Follow" }).waitFor();
+  const before = await page.locator(".feed").evaluate((feed) => feed.scrollTop);
+  hub.tell("live", 63, [{ put: { ...items(said("late"))[0], id: 61, first: 63, last: 63 } }]);
+  await page.waitForFunction(() => document.querySelector(".row")?.getAttribute("aria-setsize") === "62");
+  assert.equal(await page.locator(".feed").evaluate((feed) => feed.scrollTop), before);
+  await page.getByRole("button", { name: "Follow" }).click();
+  await row("late").waitFor();
+});
+
+test("after the hub was away nothing is lost and nothing is doubled", async () => {
+  const all = items(...Array.from({ length: 8 }, (_, place) => said(`part ${place}`)));
+  hub.add("cut", all.slice(0, 3), { phase: "running" });
+  await go("#/run/cut");
+  await row("part 2").waitFor();
+  await hub.stop();
+  await page.getByText("connection lost").waitFor();
+  hub.tell("cut", 4, [{ put: all[3] }, { put: { ...all[2], last: 4, what: said("part 2 and more") } }]);
+  await hub.start();
+  await row("part 2 and more").waitFor();
+  hub.tell("cut", 5, [{ put: all[4] }]);
+  await row("part 4").waitFor();
+  assert.deepEqual(hub.asked.slice(0, 1), [0]);
+  assert.equal(hub.asked.at(-1), 3);
+  assert.deepEqual(await rows(), ["0", "1", "2", "3", "4"]);
+  assert.deepEqual(await page.locator(".said").allTextContents(), ["part 0", "part 1", "part 2 and more", "part 3", "part 4"]);
+});
+
+test("a link leads to its event, errors are stepped through, words are found", async () => {
+  const many = Array.from({ length: 400 }, (_, place) => (place % 100 === 50 ? ran(`job ${place}`, "it broke", { status: "error", exitCode: 2 }) : said(`line ${place}`)));
+  hub.add("long", items(...many));
+  await go("#/run/long/301");
+  await row("line 300").waitFor();
+  assert.match(await row("line 300").first().getAttribute("class"), /is-selected/);
+  await page.keyboard.press("n");
+  await row("job 350").waitFor();
+  await page.keyboard.press("N");
+  await row("job 250").waitFor();
+  assert.match(await row("job 250").innerText(), /failed[\s\S]*exit 2/);
+  await page.keyboard.press("/");
+  await page.keyboard.type("line 12");
+  await page.getByText(/^1 \/ 11$/).waitFor();
+  await row("line 12").first().waitFor();
+  assert.ok(await page.evaluate(() => CSS.highlights.get("found").size > 0), "the words are marked");
+  await page.keyboard.press("Enter");
+  await page.getByText(/^2 \/ 11$/).waitFor();
+});
+
+test("only rows in sight exist, in a run of a hundred thousand items too", async () => {
+  hub.add("huge", items(...Array.from({ length: 100_000 }, (_, place) => said(`entry ${place}`))));
+  await go("#/run/huge/100000");
+  await row("entry 99999").waitFor();
+  assert.ok((await rows()).length < 120);
+  await page.keyboard.press("g");
+  await row(/^\D*0:00\D*entry 0$/).first().waitFor();
+  assert.ok((await rows()).length < 120);
+});
+
+test("the scrubber shows the run as it was", async () => {
+  const [first, tool, last] = items(said("begin"), ran("make", "all done"), said("end"));
+  hub.add("old", [first, { ...tool, last: 4 }, { ...last, first: 5, last: 5 }]);
+  await go("#/run/old");
+  await row("end").waitFor();
+  await page.getByRole("slider").fill("3");
+  await row("end").waitFor({ state: "detached" });
+  await row("running").waitFor();
+  assert.equal(await page.getByText("all done").count(), 0);
+  await page.getByRole("slider").fill("5");
+  await page.getByText("all done").waitFor();
+  await page.getByLabel("Speed of the replay").selectOption("200");
+  await page.getByRole("button", { name: "To the beginning" }).click();
+  await row("end").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Play", exact: true }).click();
+  await row("end").waitFor();
+});
+
+test("prompt, cancel and answers go to the run, where it takes them", async () => {
+  const ask = { kind: "permission", request: "q1", title: "May I?", options: [] };
+  hub.add("asks", items(said("hm"), ask), { phase: "asking" }, { takes: ["prompt", "cancel", "permission"] });
+  await go("#/run/asks");
+  await page.getByRole("button", { name: "Allow" }).click();
+  await page.getByText("Answer “allow”: taken.").waitFor();
+  await page.getByLabel("Prompt").fill("go on");
+  await page.keyboard.press("Enter");
+  await page.getByText("Prompt: taken.").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("Cancel: taken.").waitFor();
+  const given = hub.orders.map(({ order: { order: _, ...rest } }) => rest);
+  assert.deepEqual(given, [{ kind: "permission", requestId: "q1", decision: "allow" }, { kind: "prompt", text: "go on" }, { kind: "cancel" }]);
+});
+
+test("who may only look has no buttons", async () => {
+  hub.me = { ...hub.me, readOnly: true, scope: "watch" };
+  hub.add("asks", items({ kind: "permission", request: "q1", title: "May I?", options: [] }), { phase: "asking" }, { takes: ["prompt", "cancel", "permission"] });
+  await go("#/run/asks");
+  await page.getByText("Waits for an answer.").waitFor();
+  assert.equal(await page.getByRole("button", { name: /Allow|Cancel|Send/ }).count(), 0);
+});
+
+test("what an agent prints does nothing", async () => {
+  const evil = `<script>window.hit=1</script><img src=x onerror="window.hit=1"><svg onload="window.hit=1">`;
+  hub.add("evil", items(
+    { kind: "run", agent: evil, cwd: evil, model: evil },
+    { kind: "prompt", text: clip(evil) },
+    said(`${evil}\n[x](javascript:window.hit=1) [y](https://example.org/${evil})\n# ${evil}\n\`\`\`html\n${evil}\n\`\`\``),
+    ran(evil, `${evil}\u001b[31m${evil}\u001b[0m\u001b]8;;javascript:window.hit=1\u0007click\u001b]8;;\u0007 abc\u202edef`),
+    { kind: "file", path: `${evil}/\u202egpj.exe`, change: "create", source: "reported", diff: clip(`@@ -0,0 +1 @@\n+${evil}`), added: 1, removed: 0 },
+    { kind: "permission", request: "q", title: evil, options: [{ id: "x", label: evil }] },
+    { kind: "plan", items: [{ text: evil, status: "pending" }] },
+    { kind: "error", message: evil, fatal: false },
+    { kind: "unrecognized", type: evil, raw: clip(evil) },
+  ), { title: evil, phase: "asking", model: evil, agent: evil });
+  await go("#/");
+  await page.getByRole("link", { name: /window\.hit/ }).waitFor();
+  await go("#/run/evil");
+  await row("A line that is not known").waitFor();
+  for (const one of await page.locator(".head").all()) await one.click();
+  assert.equal(await page.evaluate(() => window.hit), undefined);
+  assert.equal(await page.locator("#app script, #app img, #app svg[onload], #app a[href^='javascript']").count(), 0);
+  assert.ok((await page.locator(".hidden-mark", { hasText: "U+202E" }).count()) >= 2, "what turns the direction is shown");
+});
+
+test("a line of five megabytes is shown at its ends, and whole on demand", async () => {
+  const line = "x".repeat(5 << 20);
+  const output = { text: "x".repeat(2048), tail: "x".repeat(2048), size: line.length };
+  hub.add("wide", items(ran("cat big", "", { output }), said("after it")));
+  hub.events.set(1, { kind: "toolEnd", toolCallId: "c", output: line });
+  await go("#/run/wide");
+  await page.locator(".head").first().click();
+  await page.getByRole("button", { name: /5\.0 MB left out/ }).click();
+  await page.waitForFunction(() => (document.querySelector(".output")?.textContent?.length ?? 0) > 2_000_000);
+  await page.keyboard.press("G");
+  await row("after it").waitFor();
+});
+
+test("an item is seen as an event, and says where raw lines are", async () => {
+  hub.add("plain", items(said("look at me")));
+  hub.events.set(1, { kind: "text", delta: "look at me", seq: 1 });
+  await go("#/run/plain/1");
+  await row("look at me").waitFor();
+  await page.keyboard.press("r");
+  await page.getByText("\"delta\": \"look at me\"").waitFor();
+  await page.getByRole("button", { name: "Raw line" }).click();
+  await page.getByText("Raw lines stay with the shell.").waitFor();
+});
+
+test("what was used is added up by agent, model or project", async () => {
+  const tokens = (total) => ({ total, uncachedInput: total, cacheRead: null, cacheWrite: null, output: null });
+  hub.usage = [
+    { day: "2026-01-01", agent: "codex", model: "m1", project: "p", sessions: 2, tokens: tokens(1000), costUsd: 1.5 },
+    { day: "2026-01-03", agent: "codex", model: "m2", project: "p", sessions: 1, tokens: tokens(500), costUsd: null },
+  ];
+  await go("#/spend");
+  await page.getByRole("cell", { name: "$1.50+" }).waitFor();
+  assert.ok(await page.locator(".spend-chart canvas").isVisible());
+  await page.getByLabel("By", { exact: true }).selectOption("model");
+  await page.getByRole("rowheader", { name: "m2" }).waitFor();
+  assert.deepEqual(await page.locator("tbody tr").allInnerTexts(), ["m1\t2\t1.0k\t0\t0\t1.0k\t$1.50", "m2\t1\t500\t0\t0\t500\t—"]);
+});
+
+test("no serious fault for those who can't see or use a mouse", async () => {
+  const turn = { kind: "turn", tokens: { total: 10, uncachedInput: 5, cacheRead: 2, cacheWrite: 1, output: 2, reasoning: null, source: "reported" }, costUsd: 0.1 };
+  const diff = { kind: "file", path: "a.rs", change: "update", source: "reported", diff: clip("@@ -1 +1 @@\n-let a = 1;\n+let a = \"two\"; // x"), added: 1, removed: 1 };
+  hub.add("full", items({ kind: "run", agent: "codex" }, { kind: "prompt", text: clip("do it") }, turn, { kind: "thinking", text: clip("hm") }, ran("make", "\u001b[32mok\u001b[0m"),
+    ran("fail", "no", { status: "error", exitCode: 1 }), diff, { kind: "plan", items: [{ text: "one", status: "completed" }] }, { kind: "permission", request: "q", title: "May I?" }, said("# T\n- a `b`\n\n```rs\nlet a = 1;\n```"),
+    { kind: "end", outcome: "failed" }), { phase: "asking" }, { takes: ["prompt", "cancel", "permission"] });
+  hub.usage = [{ day: "2026-01-01", agent: "codex", model: "m", project: "p", sessions: 1, tokens: { total: 9 }, costUsd: 1 }];
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const [hash, ready] of [["#/", "tbody tr"], ["#/run/full", ".row-end"], ["#/spend", "tbody tr"]]) {
+      await go(hash);
+      await page.reload();
+      await page.locator(ready).first().waitFor();
+      // Not as a script of the page: its policy would not let it in.
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run());
+      const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+      assert.deepEqual(serious.map(({ id, nodes }) => `${scheme} ${hash} ${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`), []);
+    }
+  }
+});
+
+test("the page is light", async () => {
+  const sizes = await Promise.all(["index.html", "app.js", "style.css"].map(async (name) => gzipSync(await readFile(new URL(`../../../assets/${name}`, import.meta.url))).length));
+  assert.ok(sizes.reduce((sum, size) => sum + size, 0) < 150 * 1024, `${sizes}`);
+});

@@ -1,0 +1,117 @@
+// The parts of the page that need no browser.
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
+
+const source = join(dirname(fileURLToPath(import.meta.url)), "../../src");
+let folder;
+let page;
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sabir-page-"));
+  const names = ["ansi", "diff", "format", "invisible", "rows", "stream", "syntax", "timeline"];
+  const contents = names.map((name) => `export * as ${name} from "./${name}";`).join("\n");
+  await build({ stdin: { contents, resolveDir: source, loader: "ts" }, bundle: true, format: "esm", outfile: join(folder, "parts.mjs"), logLevel: "error" });
+  page = await import(pathToFileURL(join(folder, "parts.mjs")));
+});
+after(() => rm(folder, { recursive: true }));
+
+const item = (id, first, what, more = {}) => ({ id, first, last: first, run: 1, what, ...more });
+const clip = (text) => ({ text, size: Buffer.byteLength(text) });
+
+test("colours are kept, everything else that a terminal obeys is dropped", () => {
+  const text = "a\u001b[1;31mred\u001b[0m b\u001b[2J\u001b]0;title\u0007c\u001b]8;;http://x\u001b\\link\u001b]8;;\u001b\\\u001b[38;5;196mx\u001b[48;2;1;2;3my";
+  const runs = page.ansi.runs(text);
+  assert.equal(runs.map((run) => run.text).join(""), "ared bclinkxy");
+  assert.deepEqual(runs.filter((run) => run.look.fg).map((run) => [run.text, run.look.fg, run.look.bold]), [["red", "1", true], ["x", "rgb(255 0 0)", false], ["y", "rgb(255 0 0)", false]]);
+  assert.equal(runs.at(-1).look.bg, "rgb(1 2 3)");
+});
+
+test("a sequence without an end is dropped, a line that was written over is as it stood last", () => {
+  assert.equal(page.ansi.runs("\u001b[31").map((run) => run.text).join(""), "");
+  assert.equal(page.ansi.runs("10%\r50%\r100%\nnext").map((run) => run.text).join(""), "100%\nnext");
+});
+
+test("characters that turn the direction or can't be seen are shown", () => {
+  assert.equal(page.invisible.plain("a\u202eb\u200bc\u0000d\ue000"), "aU+202EbU+200Bc\u2400d\ue000");
+  assert.equal(page.invisible.plain("tab\tand\nline 👩\u200d💻"), "tab\tand\nline 👩\u200d💻");
+});
+
+test("tokens of a line are the line", () => {
+  for (const line of ["let x = \"a // b\"; // c", "def f('it''s'): # x", "fn a<'a>(x: &'a str) -> u8 { 0xff }", "/* open", "\u0000\u202e"]) {
+    for (const family of ["c", "script", "json", "sql", "markup", "data", "style"]) {
+      assert.equal(page.syntax.tokens(line, family)[0].map((token) => token.text).join(""), line);
+    }
+  }
+  const [, left] = page.syntax.tokens("a /* b", "c");
+  assert.deepEqual(page.syntax.tokens("c */ if", "c", left)[0].map((token) => token.is), ["comment", null, "keyword"]);
+});
+
+test("lines of a diff have the numbers of both files", () => {
+  const found = page.diff.lines("--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@\n same\n-old\n+new\n+more\n");
+  assert.deepEqual(found.map(({ sign, old, now }) => [sign, old, now]), [["@", null, null], [" ", 3, 3], ["-", 4, null], ["+", null, 4], ["+", null, 5]]);
+});
+
+test("changes make the same items as in the fold", () => {
+  const timeline = new page.timeline.Timeline();
+  timeline.apply({ put: item(0, 1, { kind: "run", agent: "x" }) });
+  timeline.apply({ put: item(1, 2, { kind: "text", text: clip("Hel"), answer: false }) });
+  timeline.apply({ grow: { id: 1, last: 3, text: "lo ✓" } });
+  timeline.apply({ put: item(5, 9, { kind: "activity", message: "names no place" }) });
+  assert.equal(timeline.items.length, 2);
+  assert.deepEqual(timeline.items[1].what.text, { text: "Hello ✓", size: 9 });
+  assert.equal(timeline.last, 3);
+  assert.equal(timeline.of(3), 1);
+  assert.equal(timeline.of(1), 0);
+  for (let more = 0; more < 40; more += 1) timeline.apply({ grow: { id: 1, last: 4 + more, text: "y".repeat(16 << 10) } });
+  const { text, tail, size } = timeline.items[1].what.text;
+  assert.equal(size, 9 + 40 * (16 << 10));
+  assert.ok(text.length + tail.length < 4 * (64 << 10), "a text that grows for ever is not kept whole");
+});
+
+test("what is beneath a call follows it, and is hidden with it", () => {
+  const timeline = new page.timeline.Timeline();
+  const tool = { kind: "tool", call: "c", name: "Task", toolKind: "delegate" };
+  timeline.apply({ put: item(0, 1, tool) });
+  timeline.apply({ put: item(1, 2, { kind: "activity", message: "main" }) });
+  timeline.apply({ put: item(2, 3, { ...tool, name: "Read", toolKind: "read", status: "error" }, { parent: 0 }) });
+  timeline.apply({ put: item(3, 4, { kind: "file", path: "x", change: "update", source: "reported", tool: 2 }) });
+  assert.deepEqual(page.rows.rowsOf(timeline, "all", new Set(), Infinity), [0, 2, 3, 1]);
+  assert.deepEqual(page.rows.rowsOf(timeline, "all", new Set([0]), Infinity), [0, 1]);
+  assert.deepEqual(page.rows.rowsOf(timeline, "all", new Set(), 2), [0, 1]);
+  assert.deepEqual(page.rows.rowsOf(timeline, "errors", new Set(), Infinity), [2]);
+  assert.deepEqual(timeline.trouble(), [2]);
+});
+
+test("the replay shows a call that had not ended as open", () => {
+  const timeline = new page.timeline.Timeline();
+  const tool = { kind: "tool", call: "c", name: "Bash", toolKind: "execute", status: "error", output: clip("x"), exitCode: 1 };
+  timeline.apply({ put: item(0, 1, tool, { last: 5 }) });
+  timeline.apply({ put: item(1, 2, { kind: "text", text: clip("abcd"), answer: false }, { last: 5 }) });
+  assert.equal(page.timeline.asOf(timeline, 0, 5).what.status, "error");
+  assert.equal(page.timeline.asOf(timeline, 0, 3).what.status, undefined);
+  assert.equal(page.timeline.asOf(timeline, 1, 3).what.text.text, "ab");
+  assert.equal(page.timeline.asOf(timeline, 1, 1), null);
+});
+
+test("a stream that comes in pieces is the same stream", () => {
+  const whole = Buffer.from("retry: 2000\n\n: hello\n\nid: 7\ndata: [\"ü\"]\n\nevent: live\ndata: {\ndata: }\n\n");
+  for (const size of [1, 2, 3, 7, 1000]) {
+    const reader = new page.stream.Reader();
+    const told = [];
+    for (let from = 0; from < whole.length; from += size) told.push(...reader.push(whole.subarray(from, from + size)));
+    assert.deepEqual(told, [{ type: "message", id: "7", data: "[\"ü\"]" }, { type: "live", id: null, data: "{\n}" }]);
+  }
+});
+
+test("what is not known is a dash", () => {
+  const { count, dollars, duration } = page.format;
+  assert.deepEqual([dollars(null), count(undefined), duration(null)], ["—", "—", "—"]);
+  assert.deepEqual([dollars(0), dollars(0.0042), dollars(1234.5)], ["$0.00", "$0.0042", "$1,234.50"]);
+  assert.deepEqual([duration(999), duration(9_940), duration(65_000), duration(3_700_000)], ["999 ms", "9.9 s", "1:05", "1:01:40"]);
+});

@@ -1,0 +1,128 @@
+//! `cargo xtask page`: the page that the hub serves, bundled from TypeScript; its tests.
+//!
+//! The result is committed, so that building Sabir needs no node. Where there is no npm the checks are skipped, and say so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process;
+
+const SOURCE: &str = "crates/sabir-hub/page";
+const ASSETS: &str = "crates/sabir-hub/assets";
+const FILES: [&str; 3] = ["index.html", "app.js", "style.css"];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Write nothing; fail when a file is not what would be written
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Run its tests in a real browser as well
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) test: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if !has("npm") {
+        if arguments.check {
+            println!("   the page is not checked: there is no npm here");
+            return Ok(());
+        }
+        bail!("there is no npm here\nhint: install node 20 or newer");
+    }
+    if let Err(error) = install() {
+        if arguments.check {
+            println!("   the page is not checked: its packages can't be had ({error:#})");
+            return Ok(());
+        }
+        return Err(error);
+    }
+    process::run(&mut npm(&["run", "--silent", "check"]))?;
+    if arguments.check {
+        return check();
+    }
+    build(&crate::root().join(ASSETS))?;
+    FILES.iter().for_each(|file| println!("{ASSETS}/{file}"));
+    if arguments.test { test() } else { Ok(()) }
+}
+
+/// The tests of the page: those of its parts, then those in a browser.
+pub(crate) fn test() -> Result<()> {
+    if !has("npm") {
+        println!("   skipped: there is no npm here");
+        return Ok(());
+    }
+    if let Err(error) = install() {
+        println!("   skipped: the page's packages can't be had ({error:#})");
+        return Ok(());
+    }
+    process::run(&mut npm(&["run", "--silent", "unit"]))?;
+    let Some(browser) = browser() else {
+        println!("   the tests in a browser are skipped: there is no chromium here, and it can't be installed");
+        return Ok(());
+    };
+    process::run(npm(&["run", "--silent", "browser"]).env("SABIR_CHROMIUM", browser))
+}
+
+/// Rebuilds elsewhere, and compares.
+fn check() -> Result<()> {
+    let fresh = crate::root().join("target/page-check");
+    build(&fresh)?;
+    let assets = crate::root().join(ASSETS);
+    let differs = |file: &str| std::fs::read(fresh.join(file)).ok() != std::fs::read(assets.join(file)).ok();
+    let stale: Vec<String> = FILES.into_iter().filter(|file| differs(file)).map(|file| format!("{ASSETS}/{file}")).collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    bail!("not current: {}\nhint: run `cargo xtask page` and commit what it writes", stale.join(", "));
+}
+
+fn build(out: &Path) -> Result<()> {
+    let mut command = Command::new("node");
+    command.arg("build.mjs").arg("--out").arg(out).current_dir(folder());
+    process::run(&mut command)
+}
+
+/// The packages at the versions of the lockfile, unless they are there already.
+fn install() -> Result<()> {
+    let read = |name: &str| std::fs::read(folder().join(name));
+    let noted = folder().join("node_modules/.installed");
+    let lock = read("package-lock.json").context("there is no package-lock.json")?;
+    if std::fs::read(&noted).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    process::run(&mut npm(&["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]))?;
+    std::fs::write(&noted, lock).with_context(|| format!("could not write {}", noted.display()))
+}
+
+/// A browser of the Chromium family; Debian's is installed where there is none and one may.
+fn browser() -> Option<PathBuf> {
+    let found = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| has(name)).map(PathBuf::from);
+    if let Some(named) = std::env::var_os("SABIR_CHROMIUM") {
+        return Some(named.into());
+    }
+    found().or_else(|| {
+        println!("   chromium is not installed: installing it with apt-get");
+        let mut apt = Command::new("apt-get");
+        apt.args(["install", "--yes", "--quiet", "--no-install-recommends", "chromium"]).stdout(Stdio::null());
+        process::run(&mut apt).ok()?;
+        found()
+    })
+}
+
+fn npm(arguments: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.args(arguments).current_dir(folder());
+    command
+}
+
+fn folder() -> PathBuf {
+    crate::root().join(SOURCE)
+}
+
+fn has(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

@@ -137,13 +137,14 @@ export class RunScreen implements Screen {
   }
 
   private async load(): Promise<void> {
+    // Both at once: the list need not wait for the head.
+    void follow(at(this.id, "/timeline"), (told) => this.hear(told), (link, error) => this.linked(link, error), this.end.signal);
     try {
       this.take(await hub.session(this.id));
-      this.follow(this.live && this.wanted === null);
-    } catch (error) {
-      if (error instanceof Refused && error.status !== 404) this.fail(error);
+      this.follow(this.live && this.wanted === null && this.selected < 0);
+    } catch {
+      // The stream says the same, and says it again when it works again.
     }
-    void follow(at(this.id, "/timeline"), (told) => this.hear(told), (link, error) => this.linked(link, error), this.end.signal);
   }
 
   private fail(error: Refused): void {

@@ -362,7 +362,7 @@ pub(crate) struct DemoArguments {
 
 /// Print shell completions.
 ///
-/// For bash: `source <(sabir completions bash)`; for zsh, fish, elvish and powershell alike.
+/// For bash: `source <(sabir completions bash)`; for zsh, fish, elvish and powershell alike. Ids of sessions are completed too.
 #[derive(Args)]
 pub(crate) struct CompletionsArguments {
     /// The shell.

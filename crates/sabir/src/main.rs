@@ -24,6 +24,11 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    match commands::completions::answered() {
+        Ok(false) => {}
+        Ok(true) => return Exit::Completed.into(),
+        Err(error) => return print::usage(&error),
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return print::usage(&error),

@@ -41,6 +41,13 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
     Past(past)
 }
 
+/// The same with the index and without a word, for a shell that asks while somebody types.
+pub(crate) fn load_quietly() -> Past {
+    let home = Home::find().ok();
+    let index = home.as_ref().map(Home::index);
+    Past(sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), |_| true, &mut |_, _| {}))
+}
+
 /// How many unreadable files are named one by one.
 const NAMED: usize = 3;
 

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+
+use crate::commands::completions::sessions;
 
 /// Which sessions are meant.
 #[derive(Args, Clone, Default)]
@@ -89,7 +92,7 @@ pub(crate) struct LsArguments {
 #[derive(Args)]
 pub(crate) struct ShowArguments {
     /// The session's id, or the beginning of it.
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) id: String,
 
     /// Print its events as JSON: the same as `--to events`.
@@ -159,7 +162,7 @@ pub(crate) struct QueryArguments {
 #[derive(Args)]
 pub(crate) struct TailArguments {
     /// The run's id, or the beginning of it [default: the latest run].
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) id: Option<String>,
 
     /// Go on until the run is over.
@@ -178,7 +181,7 @@ pub(crate) struct TailArguments {
 #[derive(Args)]
 pub(crate) struct ReplayArguments {
     /// The session's id, or the beginning of it.
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) id: String,
 
     /// How many times faster than it happened; 0 is as fast as possible.
@@ -200,7 +203,7 @@ pub(crate) struct ReplayArguments {
 #[derive(Args)]
 pub(crate) struct JobsArguments {
     /// The sessions' ids, or the beginnings of them.
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) ids: Vec<String>,
 
     #[command(flatten)]
@@ -223,7 +226,7 @@ pub(crate) struct JobsArguments {
 #[derive(Args)]
 pub(crate) struct ExportArguments {
     /// The session's id, or the beginning of it.
-    #[arg(value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) id: String,
 
     /// The words.

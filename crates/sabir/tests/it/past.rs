@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -36,12 +36,17 @@ impl Home {
     }
 
     fn ask(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().expect("it ends")
+    }
+
+    fn command(&self) -> Command {
         let mut command = sabir();
         for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"] {
             command.env_remove(name);
         }
         command.env("HOME", self.folder.path()).env("SABIR_HOME", self.path("sabir")).env("TZ", "UTC").env("COLUMNS", "100");
-        command.args(arguments).current_dir(self.folder.path()).output().expect("it ends")
+        command.current_dir(self.folder.path());
+        command
     }
 
     /// What a question answers that must have an answer.
@@ -58,6 +63,23 @@ impl Home {
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
+}
+
+#[test]
+fn a_shell_that_asks_is_told_the_ids_of_sessions() {
+    let home = Home::new();
+    let offered = |begins: &str| {
+        let mut command = home.command();
+        // As the script for bash asks.
+        command.env("SABIR_COMPLETE", "bash").env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_INDEX", "2");
+        let output = command.args(["--", "sabir", "show", begins]).output().expect("it ends");
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+        stdout(&output).to_owned()
+    };
+    let all = offered("");
+    assert!(all.contains(CLAUDE) && all.contains(CODEX), "{all}");
+    assert_eq!(offered("01a1").trim(), CODEX);
+    assert_eq!(offered("x"), "");
 }
 
 #[test]

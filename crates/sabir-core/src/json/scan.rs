@@ -156,7 +156,7 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
             _ => return false,
         };
     }
-    !bytes[block].iter().fold(false, |found, byte| found | (*byte < 0x20))
+    bytes[block].iter().min().is_none_or(|least| *least >= 0x20)
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ export class RunScreen implements Screen {
   private later = 0;
   private readonly clock = window.setInterval(() => this.live && this.facts.tick(this.session, this.timeline), 1_000);
   private fetched = 0;
-  private unhear: () => void;
+  private readonly unhear = onTheme(() => this.waterfall.ask());
 
   constructor(
     private readonly id: string,
@@ -80,8 +80,8 @@ export class RunScreen implements Screen {
     readonly exported: Exported | null,
   ) {
     this.wanted = number;
-    this.orders = new Orders(id, me, () => this.look());
-    this.looks = new Looks(id, this.timeline, () => this.look());
+    this.orders = new Orders(id, me, () => this.list.ask());
+    this.looks = new Looks(id, this.timeline, () => this.list.ask());
     this.facts = new Facts((item) => this.go(item));
     this.waterfall = new Waterfall((item) => plain(nameOf(this.timeline.items[item] as Item)), (item) => this.go(item));
     this.find = new Find(this.timeline, (item) => this.go(item), () => this.list.ask());
@@ -101,7 +101,6 @@ export class RunScreen implements Screen {
     });
     this.deeds = deedsOf(this);
     this.hears();
-    this.unhear = onTheme(() => this.waterfall.ask());
     if (exported) this.open(exported);
     else void this.load();
   }
@@ -142,13 +141,9 @@ export class RunScreen implements Screen {
     }
   }
 
-  private fail(error: Refused): void {
-    this.feed.parentElement?.replaceChildren(failure(error));
-  }
-
   private linked(link: Link, error: Refused | null): void {
     if (error) {
-      this.fail(error);
+      this.feed.parentElement?.replaceChildren(failure(error));
       return;
     }
     this.link.dataset.link = link;
@@ -275,12 +270,7 @@ export class RunScreen implements Screen {
     const drawn = [...this.list.drawnRows()].map(([, made]) => made.element);
     this.find.mark(drawn);
     for (const row of drawn) if (row.getAttribute("aria-setsize") !== String(this.rows.length)) row.setAttribute("aria-setsize", String(this.rows.length));
-    const end = this.list.atEnd();
-    this.jump.hidden = this.following || end || !this.live;
-  }
-
-  private look(): void {
-    this.list.ask();
+    this.jump.hidden = this.following || this.list.atEnd() || !this.live;
   }
 
   filter(show: Show): void {
@@ -374,7 +364,7 @@ export class RunScreen implements Screen {
   private choose(id: number): void {
     this.selected = id === this.selected ? -1 : id;
     if (this.selected >= 0) this.follow(false);
-    this.look();
+    this.list.ask();
   }
 
   /** Buttons within cards. Those of the screen are deeds, as keys are. */

@@ -82,6 +82,11 @@ export class Timeline {
     return [...this.troubles].sort((a, b) => a - b);
   }
 
+  /** Where a turn begins, or somebody asks. */
+  turns(): number[] {
+    return this.items.filter((item) => item.what.kind === "turn" || item.what.kind === "prompt").map((item) => item.id);
+  }
+
   /** The item that an event belongs to: the last one that had begun by then, or one that the event changed. */
   of(number: number): number {
     let [low, high] = [0, this.items.length];

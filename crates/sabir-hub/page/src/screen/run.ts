@@ -11,13 +11,18 @@ import { icon } from "../icons";
 import { plain } from "../invisible";
 import type { Deeds } from "../keys";
 import { moreRows, rowsOf, SHOWS, type Show } from "../rows";
+import { deedsOf } from "../run/deeds";
 import { Facts, isLive } from "../run/facts";
 import { Find } from "../run/find";
+import { guess } from "../run/guess";
+import { layout } from "../run/layout";
+import { copyLink } from "../run/link";
 import { Looks } from "../run/looks";
+import { nothing } from "../run/nothing";
 import { Orders } from "../run/orders";
 import { Replay } from "../run/replay";
 import { Waterfall } from "../run/waterfall";
-import { empty, failure, toast, type Screen } from "../screen";
+import { failure, type Screen } from "../screen";
 import { statusOf } from "../status";
 import { follow, type Link, type Told } from "../stream";
 import { onTheme } from "../theme";
@@ -33,31 +38,32 @@ export class RunScreen implements Screen {
   title = "Run";
   readonly element: HTMLElement;
   readonly deeds: Deeds;
-  private readonly timeline = new Timeline();
+  readonly timeline = new Timeline();
   private session: Session | null = null;
   private rows: number[] = [];
   private counted = 0;
   private show: Show = "all";
-  private selected = -1;
-  private following = false;
+  selected = -1;
+  following = false;
   private live = false;
   /** An event that the address names, until it is there. */
   private wanted: number | null;
   private readonly folded = new Set<number>();
   private readonly end = new AbortController();
   private readonly list: VirtualList;
-  private readonly find: Find;
-  private readonly replay: Replay;
+  readonly find: Find;
+  readonly replay: Replay;
   private readonly facts: Facts;
   private readonly waterfall: Waterfall;
-  private readonly orders: Orders;
-  private readonly looks: Looks;
+  readonly orders: Orders;
+  readonly looks: Looks;
   private readonly feed = el("div", { class: "feed", role: "feed", tabindex: 0, "aria-label": "Timeline", "aria-busy": "true" });
   private readonly heading = el("h1", null, "…");
   private readonly status = el("span", { class: "status" });
   private readonly link = el("span", { class: "link-state", role: "status" });
   private readonly jump = button("follow", { class: "jump", hidden: true }, icon("down"), el("span", null, "Follow"));
   private readonly errors = button("next-error", { class: "errors", hidden: true });
+  private readonly shows = el("select", { "aria-label": "Show" });
   private readonly ask = frame(() => this.refresh());
   private calmed = 0;
   private calmLast = -1;
@@ -65,31 +71,36 @@ export class RunScreen implements Screen {
   private later = 0;
   private readonly clock = window.setInterval(() => this.live && this.facts.tick(this.session, this.timeline), 1_000);
   private fetched = 0;
-  private unhear: () => void;
+  private readonly unhear = onTheme(() => this.waterfall.ask());
 
   constructor(
     private readonly id: string,
     number: number | null,
     me: Me,
-    private readonly exported: Exported | null,
+    readonly exported: Exported | null,
   ) {
     this.wanted = number;
-    this.orders = new Orders(id, me, () => this.look());
-    this.looks = new Looks(id, this.timeline, () => this.look());
+    this.orders = new Orders(id, me, () => this.list.ask());
+    this.looks = new Looks(id, this.timeline, () => this.list.ask());
     this.facts = new Facts((item) => this.go(item));
     this.waterfall = new Waterfall((item) => plain(nameOf(this.timeline.items[item] as Item)), (item) => this.go(item));
     this.find = new Find(this.timeline, (item) => this.go(item), () => this.list.ask());
     this.replay = new Replay(this.timeline, (until) => this.moved(until));
-    this.element = this.build();
+    this.element = layout({
+      back: exported === null,
+      title: [this.heading, this.status, this.link, this.orders.cancel],
+      tools: [this.find.element, this.shows, this.errors],
+      body: [this.waterfall.element, el("div", { class: "run-main" }, el("div", { class: "feed-box" }, this.feed, this.jump), this.facts.element)],
+      foot: [this.replay.element, this.orders.element],
+    });
     this.list = new VirtualList(this.feed, {
       make: (key, place) => card(this.item(key), place, this.rows.length, this.context()),
       version: (key) => `${this.timeline.versions[key]}.${this.looks.version(key)}.${key === this.selected}.${this.replayed(key)}.${this.live}`,
       guess: (key) => guess(this.timeline.items[key] as Item),
       drawn: () => this.drawn(),
     });
-    this.deeds = this.makeDeeds();
+    this.deeds = deedsOf(this);
     this.hears();
-    this.unhear = onTheme(() => this.waterfall.ask());
     if (exported) this.open(exported);
     else void this.load();
   }
@@ -111,23 +122,6 @@ export class RunScreen implements Screen {
     this.ask();
   }
 
-  private build(): HTMLElement {
-    const show = el("select", { "aria-label": "Show" });
-    options(show, SHOWS, "all");
-    show.addEventListener("change", () => this.filter(show.value as Show));
-    const head = el(
-      "header",
-      { class: "run-bar" },
-      this.exported === null && el("a", { class: "button square plain", href: "#/", "aria-label": "All runs", title: "All runs (u)" }, icon("back")),
-      el("div", { class: "run-title" }, this.heading, this.status, this.link),
-      this.orders.cancel,
-      el("div", { class: "run-tools" }, this.find.element, show, this.errors, button("facts", { class: "square", "aria-label": "Facts", title: "Facts (i)" }, icon("facts"))),
-    );
-    const main = el("div", { class: "run-main" }, el("div", { class: "feed-box" }, this.feed, this.jump), this.facts.element);
-    const foot = el("footer", { class: "run-foot" }, this.replay.element, this.orders.element);
-    return el("main", { class: "run" }, head, this.waterfall.element, main, foot);
-  }
-
   private open({ session, items }: Exported): void {
     for (const item of items) this.timeline.apply({ put: item });
     this.take(session);
@@ -147,13 +141,9 @@ export class RunScreen implements Screen {
     }
   }
 
-  private fail(error: Refused): void {
-    this.feed.parentElement?.replaceChildren(failure(error));
-  }
-
   private linked(link: Link, error: Refused | null): void {
     if (error) {
-      this.fail(error);
+      this.feed.parentElement?.replaceChildren(failure(error));
       return;
     }
     this.link.dataset.link = link;
@@ -217,7 +207,7 @@ export class RunScreen implements Screen {
         this.ask();
       }, this.pause);
     }
-    this.nothing();
+    nothing(this.feed, this.rows.length, this.show, this.live);
   }
 
   private calm(now: number): void {
@@ -234,22 +224,6 @@ export class RunScreen implements Screen {
     this.errors.title = "Next error (n)";
     // Of a very long run they take longer, and then they come less often.
     this.pause = Math.max(CALM, 8 * (performance.now() - now));
-  }
-
-  private nothing(): void {
-    const box = this.feed.parentElement;
-    const old = box?.querySelector(".empty");
-    if (this.rows.length > 0 || this.feed.getAttribute("aria-busy") === "true") {
-      old?.remove();
-      return;
-    }
-    if (old || !box) return;
-    const filtered = this.show !== "all";
-    box.append(
-      filtered
-        ? empty("Nothing of this kind", "", button("show-all", {}, "Show everything"))
-        : empty("Nothing has happened yet", this.live ? "What the agent does appears here as it happens." : "The log of this session has no events."),
-    );
   }
 
   /** Goes to the event that the address names, once it is known. */
@@ -296,18 +270,12 @@ export class RunScreen implements Screen {
     const drawn = [...this.list.drawnRows()].map(([, made]) => made.element);
     this.find.mark(drawn);
     for (const row of drawn) if (row.getAttribute("aria-setsize") !== String(this.rows.length)) row.setAttribute("aria-setsize", String(this.rows.length));
-    const end = this.list.atEnd();
-    this.jump.hidden = this.following || end || !this.live;
+    this.jump.hidden = this.following || this.list.atEnd() || !this.live;
   }
 
-  private look(): void {
-    this.list.ask();
-  }
-
-  private filter(show: Show): void {
+  filter(show: Show): void {
     this.show = show;
-    const select = this.element.querySelector<HTMLSelectElement>("select[aria-label=Show]");
-    if (select) select.value = show;
+    this.shows.value = show;
     this.rows = rowsOf(this.timeline, show, this.folded, this.replay.until ?? Infinity);
     this.list.set(this.rows);
     this.feed.parentElement?.querySelector(".empty")?.remove();
@@ -315,14 +283,14 @@ export class RunScreen implements Screen {
   }
 
   /** Follows what comes, at the end of the list. */
-  private follow(on: boolean): void {
+  follow(on: boolean): void {
     this.following = on;
     this.list.stick(on);
     this.jump.hidden = on || !this.live;
   }
 
   /** Chooses an item and brings it into sight. */
-  private go(id: number, where: "center" | "near" = "center"): void {
+  go(id: number, where: "center" | "near" = "center"): void {
     if (this.replay.until !== null && (this.timeline.items[id]?.first ?? 0) > this.replay.until) this.replay.end();
     if (!this.rows.includes(id)) this.unhide(id);
     this.follow(false);
@@ -350,7 +318,7 @@ export class RunScreen implements Screen {
     if (last !== undefined) this.list.reveal(last, "near");
   }
 
-  private step(by: number, among: number[] | null = null, where: "center" | "near" = "near"): void {
+  step(by: number, among: number[] | null = null, where: "center" | "near" = "near"): void {
     const ids = among ?? this.rows;
     if (ids.length === 0) return;
     if (among !== null) {
@@ -364,57 +332,21 @@ export class RunScreen implements Screen {
     this.go(ids[Math.max(0, Math.min(ids.length - 1, place + by))] as number, where);
   }
 
-  private turns(): number[] {
-    return this.timeline.items.filter((item) => item.what.kind === "turn" || item.what.kind === "prompt").map((item) => item.id);
+  /** To one of the two ends. */
+  edge(which: "first" | "last"): void {
+    const id = which === "first" ? this.rows[0] : this.rows.at(-1);
+    if (which === "last" && this.live) this.follow(true);
+    else if (id !== undefined) this.go(id, "near");
   }
 
-  private async copyLink(): Promise<void> {
+  async copyLink(): Promise<void> {
     const item = this.timeline.items[this.selected] ?? this.timeline.items[this.list.inSight()[0]];
-    if (!item || this.exported) return;
-    const address = `${location.origin}${location.pathname}#/run/${encodeURIComponent(this.id)}/${item.first}`;
-    history.replaceState(null, "", address);
-    try {
-      await navigator.clipboard.writeText(address);
-      toast("The link is copied.");
-    } catch {
-      toast("The link is in the address bar.");
-    }
-  }
-
-  private makeDeeds(): Deeds {
-    const lookAt = (by?: Mode) => this.selected >= 0 && this.looks.turn(this.selected, by ?? null, this.exported === null);
-    return {
-      next: () => this.step(1),
-      previous: () => this.step(-1),
-      toggle: () => this.selected >= 0 && this.looks.toggle(this.selected),
-      search: () => this.find.input.select(),
-      "find-next": () => this.find.step(1),
-      "find-previous": () => this.find.step(-1),
-      "next-error": () => this.step(1, this.timeline.trouble(), "center"),
-      "previous-error": () => this.step(-1, this.timeline.trouble(), "center"),
-      "next-turn": () => this.step(1, this.turns(), "center"),
-      "previous-turn": () => this.step(-1, this.turns(), "center"),
-      first: () => this.rows[0] !== undefined && this.go(this.rows[0], "near"),
-      last: () => (this.live ? this.follow(true) : this.rows.length > 0 && this.go(this.rows.at(-1) as number, "near")),
-      follow: () => {
-        if (this.replay.until !== null) this.replay.end();
-        this.follow(!this.following);
-      },
-      raw: () => lookAt(),
-      "copy-link": () => void this.copyLink(),
-      waterfall: () => this.element.classList.toggle("no-waterfall"),
-      facts: () => this.element.classList.toggle("other-facts"),
-      play: () => this.replay.play(),
-      "replay-first": () => this.replay.first(),
-      slower: () => this.replay.faster(-1),
-      faster: () => this.replay.faster(1),
-      leave: () => (this.find.active ? this.find.clear() : this.replay.until !== null ? this.replay.end() : undefined),
-      "show-all": () => this.filter("all"),
-      cancel: () => void this.orders.stop(),
-    };
+    if (item && !this.exported) await copyLink(this.id, item.first);
   }
 
   private hears(): void {
+    options(this.shows, SHOWS, "all");
+    this.shows.addEventListener("change", () => this.filter(this.shows.value as Show));
     // Who scrolls up wants to read, not to follow.
     this.feed.addEventListener("wheel", (event) => event.deltaY < 0 && this.follow(false), { passive: true });
     this.feed.addEventListener("touchmove", () => !this.list.atEnd() && this.follow(false), { passive: true });
@@ -432,7 +364,7 @@ export class RunScreen implements Screen {
   private choose(id: number): void {
     this.selected = id === this.selected ? -1 : id;
     if (this.selected >= 0) this.follow(false);
-    this.look();
+    this.list.ask();
   }
 
   /** Buttons within cards. Those of the screen are deeds, as keys are. */
@@ -464,23 +396,5 @@ export class RunScreen implements Screen {
         return;
     }
     event.stopPropagation();
-  }
-}
-
-/** About how high a row is. */
-function guess(item: Item): number {
-  const what = item.what;
-  switch (what.kind) {
-    case "turn":
-      return 36;
-    case "text":
-    case "prompt":
-      return 34 + Math.min(1_500, (what.text.text.length / 90) * 20);
-    case "tool":
-      return what.toolKind === "execute" && what.output ? 120 : 36;
-    case "file":
-      return what.diff ? 220 : 40;
-    default:
-      return 34;
   }
 }

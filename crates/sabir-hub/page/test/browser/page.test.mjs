@@ -261,6 +261,19 @@ test("no serious fault for those who can't see or use a mouse", async () => {
   }
 });
 
+test("a file of its own shows its run, and asks nobody", async () => {
+  hub.add("kept", items({ kind: "run", agent: "codex" }, said("</script>kept")));
+  const { shape, messages } = hub.sessions.get("kept");
+  const run = JSON.stringify({ session: shape, items: messages.map((one) => one.changes[0].put) }).replaceAll("<", "\\u003c");
+  const index = await readFile(new URL("../../../assets/index.html", import.meta.url), "utf8");
+  const body = index.replace("</body>", () => `<script type="application/json" id="run">${run}</script></body>`);
+  await page.route(`${hub.address}/kept.html`, (route) => route.fulfill({ body, contentType: "text/html" }));
+  await go("kept.html");
+  await row("kept").waitFor();
+  assert.equal(await page.getByRole("link", { name: "All runs" }).count(), 0);
+  assert.deepEqual(addresses.filter((address) => address.includes("/v1/")), []);
+});
+
 test("the page is light", async () => {
   const sizes = await Promise.all(["index.html", "app.js", "style.css"].map(async (name) => gzipSync(await readFile(new URL(`../../../assets/${name}`, import.meta.url))).length));
   assert.ok(sizes.reduce((sum, size) => sum + size, 0) < 150 * 1024, `${sizes}`);

@@ -1,0 +1,19 @@
+// What stands where rows would be, when there are none.
+
+import { button } from "../dom";
+import type { Show } from "../rows";
+import { empty } from "../screen";
+
+export function nothing(feed: HTMLElement, rows: number, show: Show, live: boolean): void {
+  const box = feed.parentElement;
+  const old = box?.querySelector(".empty");
+  if (rows > 0 || feed.getAttribute("aria-busy") === "true") {
+    old?.remove();
+    return;
+  }
+  if (old || !box) return;
+  const words = live ? "What the agent does appears here as it happens." : "The log of this session has no events.";
+  box.append(
+    show === "all" ? empty("Nothing has happened yet", words) : empty("Nothing of this kind", "", button("show-all", {}, "Show everything")),
+  );
+}

@@ -1,11 +1,10 @@
 //! `cargo xtask lab`: real CLIs against a scripted model. The lab is a crate of its own, so that the other chores need not build it.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{self, cargo};
+use crate::process::{self, cargo, program};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -23,9 +22,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     process::run(&mut lab(&words, runs && !named))
 }
 
-/// The handful of cells that every change must pass. It is a step after the tests, for which the same was built.
+/// The handful of cells that every change must pass.
 pub(crate) fn quick() -> Result<()> {
-    process::run(&mut cargo(&["test", "--quiet", "--workspace", "--no-run"]))?;
+    process::build_as_for_tests()?;
     process::run(&mut lab(&["run", "--quick"], true))
 }
 
@@ -37,11 +36,4 @@ fn lab(words: &[&str], with_sabir: bool) -> Command {
         command.arg("--sabir").arg(program("sabir"));
     }
     command
-}
-
-/// A program of this workspace, as it was built last.
-fn program(name: &str) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), |folder| crate::root().join(folder));
-    target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }

@@ -62,7 +62,9 @@ pub(crate) fn test() -> Result<()> {
         println!("   the tests in a browser are skipped: there is no chromium here, and it can't be installed");
         return Ok(());
     };
-    process::run(npm(&["run", "--silent", "browser"]).env("SABIR_CHROMIUM", browser))
+    process::build_as_for_tests()?;
+    let sabir = process::program("sabir");
+    process::run(npm(&["run", "--silent", "browser"]).env("SABIR_CHROMIUM", browser).env("SABIR_BINARY", sabir))
 }
 
 /// Rebuilds elsewhere, and compares.

@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -9,6 +10,18 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(crate::root());
     command
+}
+
+/// Builds all programs of this workspace with what the tests need: after the tests there is nothing left to build.
+pub(crate) fn build_as_for_tests() -> Result<()> {
+    run(&mut cargo(&["test", "--quiet", "--workspace", "--no-run"]))
+}
+
+/// A program of this workspace, as it was built last.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), |folder| crate::root().join(folder));
+    target.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// Runs a command to its end; an error names it when it fails.

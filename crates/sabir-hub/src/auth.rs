@@ -162,7 +162,7 @@ impl Gate {
     }
 }
 
-/// How long until a time; at most an hour, since clocks are set.
+/// How long until a time; at most a minute, since clocks are set and machines sleep.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
-    Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(3_600))
+    Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(60))
 }

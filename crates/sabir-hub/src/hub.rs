@@ -207,7 +207,11 @@ impl FromRequestParts<Shared> for Asker {
         let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
         let found = hub.gate.visitor(&parts.headers, peer.address).await;
         // Who has no good token is counted by its address, so that guessing is slow as well.
-        let key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
+        let mut key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
+        if found.is_ok() && parts.uri.path().starts_with("/v1/shells/") {
+            // Where nobody needs a token, people who ask often must not keep the shells of their machine from the hub.
+            key.push_str(" shells");
+        }
         hub.pace.step(&key)?;
         let visitor = found.inspect_err(|_| hub.counts.turned_away.add(1))?;
         Ok(Self { visitor, _place: peer.place })

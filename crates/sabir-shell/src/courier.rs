@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
 use crate::Failure;
-use crate::deliver::{Delivery, Due, Heard, Lost, Next, RETURN, Way};
+use crate::deliver::{Delivery, Due, Heard, Lost, Next, Way};
 use crate::hub::Hub;
 use crate::link::{Link, Say, greet};
 use crate::outbox::{Outbox, Pages, Place};
@@ -108,6 +108,8 @@ pub struct Courier {
     pub status: watch::Sender<Status>,
     /// Nothing more is written, and until when to go on.
     pub finish: watch::Receiver<Option<Instant>>,
+    /// How often the WebSocket is tried again while there is only HTTP: [`deliver::RETURN`](crate::deliver::RETURN).
+    pub return_after: Duration,
 }
 
 impl Courier {
@@ -151,7 +153,8 @@ impl Courier {
         let (outbox, names, dealt_with) = (Arc::clone(&self.outbox), self.names.clone(), self.dealt_with.clone());
         move || {
             // Of what is not on the disk, nobody is told.
-            let last = outbox.last_synced();
+            let last = outbox.last();
+            let last = outbox.sync().map_or_else(|_| outbox.last_there(), |()| last);
             names.hello(outbox.session(), outbox.writer(), outbox.epoch(), last, *dealt_with.borrow())
         }
     }
@@ -208,10 +211,10 @@ impl Courier {
     async fn serve(&mut self, mut link: Link, delivery: &mut Delivery, pages: &mut Pages) -> Served {
         let way = link.way;
         let mut seen = self.outbox.synced();
-        let (hub, hello) = (self.hub.clone(), self.hello());
+        let (hub, hello, pause) = (self.hub.clone(), self.hello(), self.return_after);
         let mut better = std::pin::pin!(async move {
             loop {
-                tokio::time::sleep(RETURN).await;
+                tokio::time::sleep(pause).await;
                 if let Ok(greeted) = greet(Way::WebSocket, &hub, &hello()).await {
                     return greeted;
                 }
@@ -223,11 +226,11 @@ impl Courier {
             }
             self.tell(delivery, Some(way));
             let is_finishing = self.finish.borrow().is_some();
-            if is_finishing && delivery.acked() >= self.outbox.last() {
+            if is_finishing && delivery.acked() >= self.outbox.last_there() {
                 while let Ok(taken) = self.taken.try_recv() {
                     link.say(Say::Frame(FromShell::Taken(taken)));
                 }
-                return Served::Stop(Stop::Ended(Ended::Delivered));
+                return Served::Stop(Stop::Ended(self.unsent(delivery)));
             }
             tokio::select! {
                 heard = link.hear() => match heard.map(|frame| delivery.hear(frame, Instant::now())) {

@@ -67,6 +67,8 @@ pub struct Outbox {
     found: Found,
     /// The number of the last message.
     last: AtomicU64,
+    /// The record that this opening began with; messages follow it one after another.
+    begun: Cursor,
     /// Where some messages are, so that a reader need not look from the beginning.
     marks: Mutex<Vec<Mark>>,
 }
@@ -105,7 +107,7 @@ impl Outbox {
             let what = format!("the log in {} is not that of the session {session}", folder.path().display());
             return Err(Failure::usage(what).hint("a newer version may have written it"));
         }
-        Self { journal, folder, last: AtomicU64::new(found.last), meta, found, marks: Mutex::new(marks) }.begin().map(Some)
+        Self::begin(journal, folder, meta, found, marks).map(Some)
     }
 
     /// Begins the log of a session.
@@ -114,7 +116,7 @@ impl Outbox {
         let journal = journal(&folder, Cursor { epoch: place.epoch.saturating_sub(1), seq: place.after })?;
         let meta = Meta { schema: SCHEMA.to_owned(), session: session.clone(), writer, after: place.after, delivered: false };
         let found = Found { last: place.after, ..Found::default() };
-        Self { journal, folder, last: AtomicU64::new(found.last), meta, found, marks: Mutex::default() }.begin()
+        Self::begin(journal, folder, meta, found, Vec::new())
     }
 
     /// A new id of a log.
@@ -122,14 +124,9 @@ impl Outbox {
         uuid::Uuid::new_v4().to_string()
     }
 
-    fn begin(self) -> Result<Self, Failure> {
-        self.put_meta(&Meta { delivered: false, ..self.meta.clone() })?;
-        Ok(self)
-    }
-
-    fn put_meta(&self, meta: &Meta) -> Result<(), Failure> {
-        self.journal.append(Kind::Meta, millis(), |out| serde_json::to_writer(out, meta).unwrap_or_default());
-        self.sync()
+    fn begin(journal: Journal, folder: RunFolder, meta: Meta, found: Found, marks: Vec<Mark>) -> Result<Self, Failure> {
+        let begun = put_meta(&journal, &Meta { delivered: false, ..meta.clone() })?;
+        Ok(Self { journal, folder, last: AtomicU64::new(found.last), begun, meta, found, marks: Mutex::new(marks) })
     }
 
     /// The session.
@@ -186,7 +183,7 @@ impl Outbox {
 
     /// Notes that everybody has taken all of it.
     pub fn delivered(&self) -> Result<(), Failure> {
-        self.put_meta(&Meta { delivered: true, ..self.meta.clone() })
+        put_meta(&self.journal, &Meta { delivered: true, ..self.meta.clone() }).map(drop)
     }
 
     /// Why nothing is kept any more; `None` while all is well.
@@ -204,10 +201,15 @@ impl Outbox {
         self.journal.synced()
     }
 
-    /// The number of the last message, after all that was appended is on the disk; what was there before, when the disk fails.
-    pub fn last_synced(&self) -> u64 {
-        let last = self.last();
-        if self.sync().is_ok() { last } else { self.found.last }
+    /// The number of the last message that anybody can be told of: it is on the disk, or, while the disk takes what it is
+    /// given, will be.
+    pub fn last_there(&self) -> u64 {
+        if self.trouble().is_none() {
+            return self.last();
+        }
+        let synced = self.synced();
+        let messages = if synced.epoch == self.begun.epoch { synced.seq.saturating_sub(self.begun.seq) } else { 0 };
+        self.last().min(self.found.last + messages)
     }
 
     /// Waits until more than that is on the disk. Comes back at once when nothing is written any more.
@@ -222,6 +224,12 @@ impl Outbox {
         let mark = count.checked_sub(1).and_then(|index| marks.get(index));
         mark.map_or((self.meta.after + 1, Cursor::START), |mark| (mark.message, mark.before))
     }
+}
+
+/// Appends what is known of an opening, and waits until it is on the disk.
+fn put_meta(journal: &Journal, meta: &Meta) -> Result<Cursor, Failure> {
+    journal.append(Kind::Meta, millis(), |out| serde_json::to_writer(out, meta).unwrap_or_default());
+    journal.sync().map_err(Failure::from)
 }
 
 fn journal(folder: &RunFolder, begin: Cursor) -> Result<Journal, Failure> {

@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use crate::adapter::{Adapter, Context, Done, Input, Work};
 use crate::artifact::{Files, Found, Porter};
 use crate::courier::{self, Courier, Ended, Names, Status};
+use crate::deliver;
 use crate::hub::Hub;
 use crate::log::Log;
 use crate::mend;
@@ -111,6 +112,7 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
             dealt_with: from_dealt_with,
             status: config.status.clone(),
             finish: from_finish,
+            return_after: deliver::RETURN,
         };
         tokio::spawn(courier.run())
     });

@@ -119,6 +119,7 @@ impl Sink {
         let mut acked = None;
         let mut backoff = deliver::Delivery::default();
         loop {
+            let before = acked;
             let done = tokio::select! {
                 done = self.deliver(&outbox, &mut pages, &mut acked, finish.clone()) => done,
                 () = deadline(finish.clone()) => return unsent(&outbox, acked),
@@ -129,6 +130,10 @@ impl Sink {
                 Err(Stop::Broken(failure)) => return Ended::Failed(failure),
                 Err(Stop::Later(why)) => why,
             };
+            if acked > before {
+                // It went well for a while, so it may again.
+                backoff = deliver::Delivery::default();
+            }
             let now = Instant::now();
             let deliver::Next::Again(at) = backoff.lost(&deliver::Lost::Broken(why), now, fastrand::f64()) else { continue };
             tokio::select! {
@@ -165,10 +170,13 @@ impl Sink {
                     since_rolled = 0;
                 }
             }
-            if is_finishing && last >= outbox.last() {
+            // Of a log whose disk failed, what is on it is all that comes.
+            if is_finishing && last >= outbox.last_there() {
                 self.still_ours(outbox).await?;
                 return self.compose(true).await;
             }
+            // Who waits for the end of the time must get a turn.
+            tokio::task::yield_now().await;
         }
     }
 

@@ -268,6 +268,34 @@ async fn a_hub_without_room_is_unavailable_and_goes_on_later() {
 }
 
 #[tokio::test]
+async fn what_should_not_happen_is_internal_and_no_more_is_told() {
+    let hub = open_hub().await;
+    let mut shell = hub.shell("s").await;
+    shell.hello("s", "a", 1, 0).await;
+    shell.send(numbered("s", 1, 3)).await;
+    assert_eq!(shell.hear().await, FromHub::Ack { last: 3 });
+    // Somebody else had his hands in the file.
+    let database = rusqlite::Connection::open(hub.folder.path().join("hub.sqlite")).expect("a database");
+    let rename = |from: &str, to: &str| {
+        database.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).expect("renamed");
+    };
+    rename("message", "hidden");
+    shell.send(numbered("s", 4, 6)).await;
+    assert_eq!(shell.end().await, ("internal".to_owned(), 4500));
+    let headers =
+        [("Sabir-Protocol", "1"), ("Sabir-Writer", "a"), ("Sabir-Epoch", "1"), ("Content-Type", "application/x-sabir-batch")];
+    let refused = hub.request("POST", "/v1/shells/s/batches", &headers, &numbered("s", 4, 6)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (500, "internal"));
+    assert!(!refused.text().contains("table"), "{}", refused.text());
+    // A shell tries again later, and then nothing is missing.
+    rename("hidden", "message");
+    let mut shell = hub.shell("s").await;
+    assert_eq!(welcome(shell.hello("s", "a", 1, 6).await), (1, 3));
+    shell.send(numbered("s", 4, 6)).await;
+    assert_eq!(shell.hear().await, FromHub::Ack { last: 6 });
+}
+
+#[tokio::test]
 async fn a_hub_that_stops_says_so() {
     let mut hub = open_hub().await;
     let mut shell = hub.shell("s").await;

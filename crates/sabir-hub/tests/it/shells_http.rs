@@ -121,4 +121,31 @@ async fn who_asks_too_often_is_told_to_slow_down() {
     assert_eq!((slow.code().as_str(), slow.json()["retryAfterSeconds"].clone()), ("slow_down", json!(1)));
     assert!(slow.head.contains("retry-after: 1"));
     assert_eq!(hub.get("/healthz").await.status, 200);
+    // Nobody has a token here. People who ask too often are no reason to turn a shell of the same machine away.
+    assert_eq!(hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_sent_again_by_somebody_who_listened_changes_nothing() {
+    let hub = open_hub().await;
+    let (greeting, batch) = (hello("s", "a", 1, 0), numbered("s", 1, 5));
+    assert_eq!(hub.post("/v1/shells/s/hello", &greeting).await.status, 200);
+    assert_eq!(send(&hub, "a", "1", &batch).await.json()["last"], 5);
+    let log = hub.get("/v1/sessions/s/log").await.body;
+    for _ in 0..3 {
+        assert_eq!(send(&hub, "a", "1", &batch).await.json(), json!({"type":"ack","last":5}));
+    }
+    // A hello of the beginning is not one of now: who has written that much has not lost it.
+    assert_eq!(hub.post("/v1/shells/s/hello", &greeting).await.code(), "conflict");
+    assert_eq!(hub.post("/v1/shells/s/hello", &hello("s", "a", 2, 5)).await.status, 200);
+    assert_eq!(send(&hub, "a", "1", &batch).await.code(), "fenced");
+    assert_eq!(hub.post("/v1/shells/s/hello", &greeting).await.code(), "fenced");
+    assert_eq!(hub.get("/v1/sessions/s/log").await.body, log);
+    let taken = json!({"type":"taken","order":1,"accepted":true});
+    hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await;
+    assert_eq!(hub.post("/v1/shells/s/taken", &taken).await.status, 200);
+    let changed = json!({"type":"taken","order":1,"accepted":false});
+    assert_eq!(hub.post("/v1/shells/s/taken", &changed).await.status, 200);
+    let orders = hub.get("/v1/sessions/s/orders").await.json();
+    assert_eq!(orders["orders"][0]["taken"]["accepted"], true, "an order has one fate: {orders}");
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sabir_protocol::{Code, Order, OrderKind, SessionId, Taken};
 use sabir_shell::courier::{self, Courier, Ended, Names, Status};
+use sabir_shell::deliver::Way;
 use sabir_shell::outbox::{Outbox, Place};
 use sabir_shell::{Hub, Token};
 use sabir_store::Home;
@@ -48,6 +49,10 @@ impl Sending {
     }
 
     fn of(outbox: Arc<Outbox>, url: &str) -> Self {
+        Self::returning(outbox, url, sabir_shell::deliver::RETURN)
+    }
+
+    fn returning(outbox: Arc<Outbox>, url: &str, return_after: Duration) -> Self {
         let (to_orders, orders) = mpsc::channel(8);
         let (taken, from_taken) = mpsc::channel(8);
         let (dealt_with, from_dealt_with) = watch::channel(outbox.found().orders);
@@ -63,6 +68,7 @@ impl Sending {
             dealt_with: from_dealt_with,
             status: to_status,
             finish: from_finish,
+            return_after,
         };
         let courier = tokio::spawn(courier.run());
         Self { outbox, finish, status, orders, taken, courier, _dealt_with: dealt_with, _folder: None }
@@ -129,6 +135,30 @@ fn http_is_used_where_no_websocket_can_be_had() {
         sending.write(5);
         assert_eq!(sending.end().await, Ended::Delivered);
         assert_eq!(hub.messages().len(), 505);
+    });
+}
+
+#[test]
+fn the_websocket_is_used_again_when_it_can_be_had() {
+    on_threads(async {
+        let hub = FakeHub::start().await;
+        // Twice at the beginning, and once when it is tried again.
+        hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::NoUpgrade]));
+        let folder = tempfile::tempdir().expect("a folder");
+        let outbox = open(&Home::at(folder.path().join("home")));
+        let mut sending = Sending::returning(outbox, &hub.url(), Duration::from_millis(200));
+        sending.write(300);
+        sending.status.wait_for(|status| status.way == Some(Way::Http)).await.expect("it goes on");
+        // Messages come while the way changes; none is lost, and none is there twice.
+        while sending.status.borrow_and_update().way != Some(Way::WebSocket) {
+            sending.write(20);
+            sending.status.changed().await.expect("it goes on");
+        }
+        hub.with(|state| assert!(state.by_http > 0 && state.faults.is_empty()));
+        sending.write(200);
+        let all = sending.outbox.last();
+        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(hub.messages().len() as u64, all);
     });
 }
 

@@ -4,6 +4,7 @@
 mod delivery;
 mod hub;
 mod outbox;
+mod python;
 mod redaction;
 mod session;
 mod sink;

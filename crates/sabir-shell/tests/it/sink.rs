@@ -1,6 +1,6 @@
 //! The log in a folder and in a bucket: what is there after lost answers, fenced writers and restarts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use sabir_shell::outbox::{Outbox, Place};
 use sabir_shell::sink::Sink;
 use sabir_store::Home;
 use tokio::sync::watch;
+
+use crate::python::S3;
 
 fn session() -> SessionId {
     "s 1".parse().expect("a session")
@@ -144,37 +146,6 @@ fn what_is_not_there_in_time_is_counted() {
     });
 }
 
-/// Moto in an environment of its own; `None`, with a word, where it can't be had.
-#[allow(clippy::print_stderr)]
-fn moto() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("moto");
-    let python = target.join("bin/python");
-    let run = |program: &Path, arguments: &[&str]| {
-        std::process::Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
-    };
-    let is_there = || run(&python, &["-c", "import moto.server"]);
-    if !is_there() {
-        let path = target.to_str()?;
-        let made =
-            run(Path::new("python3"), &["-m", "venv", path]) && run(&python, &["-m", "pip", "install", "-q", "moto[s3,server]"]);
-        if !made || !is_there() {
-            eprintln!("skipped: moto can't be installed, so nothing was tried against S3");
-            return None;
-        }
-    }
-    Some(python)
-}
-
-/// A server that ends with the test.
-struct Server(std::process::Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
 #[test]
 fn a_bucket_has_the_log_too() {
@@ -182,19 +153,11 @@ fn a_bucket_has_the_log_too() {
     if std::env::var_os(INSIDE).is_some() {
         return in_a_bucket();
     }
-    let Some(python) = moto() else { return };
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-    let script = format!("from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])");
-    let mut command = std::process::Command::new(python);
-    let server = command.args(["-c", &script]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn();
-    let _server = Server(server.expect("it starts"));
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::yield_now();
-    }
+    let Some(s3) = S3::start() else { return };
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])
         .env(INSIDE, "yes")
-        .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"))
+        .env("AWS_ENDPOINT_URL", format!("http://{}", s3.address))
         .env("AWS_ACCESS_KEY_ID", "test")
         .env("AWS_SECRET_ACCESS_KEY", "test")
         .env("AWS_REGION", "us-east-1")

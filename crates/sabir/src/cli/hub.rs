@@ -60,6 +60,11 @@ pub(crate) struct HubArguments {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) max_rate: u32,
 
+    /// How often a shell and the hub tell each other that they are there, like 5s. Who hears nothing for three times as long
+    /// gives the connection up.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = crate::start::duration)]
+    pub(crate) heartbeat: Duration,
+
     /// Listen beyond this machine although there is no TLS, or nobody needs a token.
     #[arg(long)]
     pub(crate) i_know_this_is_open: bool,

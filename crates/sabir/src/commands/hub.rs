@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sabir_core::time::Timestamp;
 use sabir_hub::auth::token::Token;
@@ -99,6 +100,8 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
         connections: arguments.max_connections,
         watchers: arguments.max_watchers,
         requests_per_second: arguments.max_rate,
+        // It is told to shells in whole seconds.
+        heartbeat: arguments.heartbeat.max(Duration::from_secs(1)),
         ..Limits::default()
     };
     let settings = Settings {

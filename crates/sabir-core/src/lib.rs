@@ -34,5 +34,6 @@ pub mod launch;
 pub mod laws;
 pub mod line;
 pub mod price;
+pub mod readable;
 pub mod time;
 pub mod view;

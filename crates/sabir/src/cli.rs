@@ -20,6 +20,7 @@ Examples:
   sabir parse run.jsonl --to human                     read it in the terminal
   sabir usage --by model                               what was spent, by all agents on this machine
   sabir ls; sabir show ID; sabir search WORDS          what ran before
+  sabir tui                                            the same to look at, and what runs now
 
 Exit codes: 0 done, 1 the agent failed, 2 bad usage, 3 agent not ready, 4 cancelled, 5 timed out,
 6 reading or writing failed, 130 killed by a second Ctrl-C.";
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Replay(past::ReplayArguments),
     Export(past::ExportArguments),
     Jobs(past::JobsArguments),
+    Tui(TuiArguments),
     Parse(ParseArguments),
     Doctor(DoctorArguments),
     Drift(DriftArguments),
@@ -335,6 +337,25 @@ pub(crate) struct PruneArguments {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Look at runs in the terminal, live.
+///
+/// Lists what ran on this machine, with or without Sabir, and what runs now; opens a run as a timeline with its tool calls,
+/// diffs, plan and cost. `?` shows the keys. With `--hub` it shows what a hub keeps.
+#[derive(Args)]
+pub(crate) struct TuiArguments {
+    /// The run to open; the beginning of its id is enough.
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// The address of a hub, like http://127.0.0.1:7421.
+    #[arg(long, value_name = "URL")]
+    pub(crate) hub: Option<String>,
+
+    /// A token of the hub that may watch [default: `SABIR_TOKEN`].
+    #[arg(long, value_name = "TOKEN", requires = "hub")]
+    pub(crate) token: Option<String>,
 }
 
 /// Play three small runs of different agents, on the terminal and on a page.

@@ -21,4 +21,5 @@ pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod tail;
+pub(crate) mod tui;
 pub(crate) mod usage;

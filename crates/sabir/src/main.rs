@@ -56,6 +56,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Export(arguments) => commands::replay::export(&arguments),
         Command::Jobs(arguments) => commands::jobs::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Tui(arguments) => commands::tui::run(arguments),
         Command::Query(arguments) => commands::query::run(&arguments),
         Command::Usage(arguments) => commands::usage::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

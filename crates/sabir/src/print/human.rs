@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
 use sabir_core::fold::{CostSource, ResultOptions, SessionResult, SessionResultFold, Status};
+use sabir_core::readable::{self, duration};
+pub(crate) use sabir_core::readable::{grouped, line as visible};
 use sabir_core::view::call_detail;
 
 use super::table::fit;
@@ -202,7 +204,7 @@ impl Human {
         if self.mid_line.is_some_and(|speech| speech != kind) {
             self.end_speech();
         }
-        let text = visible_text(delta);
+        let text = readable::text(delta);
         let style = if kind == Speech::Thinking { DIM.italic() } else { Style::new() };
         let text = self.paint(style, &text);
         self.printed.push_str(&text);
@@ -297,60 +299,7 @@ fn cost(result: &SessionResult) -> String {
     }
 }
 
-/// Digits in groups of three.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-fn duration(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis} ms"),
-        1_000..60_000 => format!("{:.1} s", millis as f64 / 1e3),
-        _ => format!("{} min {:02} s", millis / 60_000, millis % 60_000 / 1_000),
-    }
-}
-
-/// One line of it, with nothing that moves the cursor or changes the colours: an agent may print what it likes.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).filter(|c| !steers_terminal(*c)).collect()
-}
-
-/// The same for text of several lines.
-fn visible_text(text: &str) -> String {
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !steers_terminal(*c)).collect()
-}
-
-/// Control characters, and those that turn the direction of the text.
-fn steers_terminal(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-}
-
 /// The last place up to `at` where a character starts.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{duration, grouped, visible, visible_text};
-
-    #[test]
-    fn what_an_agent_prints_cannot_steer_the_terminal() {
-        assert_eq!(visible("a\u{1b}[31mb\nc\u{202e}d"), "a[31mb cd");
-        assert_eq!(visible_text("a\n\tb\u{7}\r"), "a\n\tb");
-    }
-
-    #[test]
-    fn figures_are_easy_to_read() {
-        assert_eq!((grouped(7), grouped(1_234_567)), ("7".to_owned(), "1,234,567".to_owned()));
-        assert_eq!((duration(592), duration(2_574), duration(61_000)), ("592 ms".into(), "2.6 s".into(), "1 min 01 s".into()));
-    }
 }

@@ -1,0 +1,175 @@
+//! The state as cells. Nothing here changes anything.
+
+mod diff;
+mod help;
+mod item;
+mod palette;
+pub(crate) mod places;
+mod run;
+mod runs;
+mod side;
+mod tool;
+
+pub(crate) use diff::diff_lines;
+pub(crate) use help::help_lines;
+pub(crate) use item::{Look, block};
+pub use palette::Palette;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::app::App;
+use crate::keys::{self, Scope};
+use crate::wrap::fit;
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, app: &App) {
+    let area = frame.area();
+    let buffer = frame.buffer_mut();
+    if area.width < 4 || area.height < 3 {
+        return;
+    }
+    match (&app.diff, &app.run) {
+        (Some(diff), Some(run)) => diff::draw(buffer, app, diff, run),
+        (_, Some(run)) => run::draw(buffer, app, run),
+        _ => runs::draw(buffer, app),
+    }
+    if let Some(at) = app.filter {
+        help::filter(buffer, app, at);
+    }
+    if let Some(top) = app.help {
+        help::draw(buffer, app, top);
+    }
+}
+
+/// A line of spans, cut where the place ends.
+fn put(buffer: &mut Buffer, place: Rect, row: u16, line: &Line<'_>) {
+    if row < place.height {
+        buffer.set_line(place.x, place.y + row, line, place.width);
+    }
+}
+
+/// The last lines of every screen: what is said, and what may be pressed.
+fn bottom(buffer: &mut Buffer, app: &App, status: Rect, foot: Rect, scope: Scope, said: Vec<Span<'static>>) {
+    let palette = app.palette;
+    let line = match (&app.typing, &app.note) {
+        (Some(typing), _) => Line::from(vec![
+            Span::styled("/", palette.accent()),
+            Span::raw(sabir_core::readable::line(&typing.text)),
+            Span::styled(" ", palette.chosen()),
+        ]),
+        (None, Some(note)) => Line::styled(sabir_core::readable::line(note), palette.note()),
+        (None, None) => Line::from(said),
+    };
+    put(buffer, status, 0, &line);
+    put(buffer, foot, 0, &footer(scope, foot.width.into(), palette));
+}
+
+/// The keys of a screen in a line. Help and the way out are always there.
+fn footer(scope: Scope, width: usize, palette: Palette) -> Line<'static> {
+    let words: Vec<(String, &'static str)> = keys::of(scope)
+        .filter(|row| !row.word.is_empty())
+        .map(|row| (row.keys.first().map(|key| key.name()).unwrap_or_default(), row.word))
+        .collect();
+    let columns = |(key, word): &(String, &str)| key.width() + word.width() + 3;
+    let kept = words.len().saturating_sub(2);
+    let mut room = width + 2;
+    room = room.saturating_sub(words[kept..].iter().map(columns).sum());
+    let mut spans = Vec::new();
+    for (place, entry) in words.iter().enumerate() {
+        if place < kept {
+            match room.checked_sub(columns(entry)) {
+                Some(left) => room = left,
+                None => {
+                    room = 0;
+                    continue;
+                }
+            }
+        }
+        if !spans.is_empty() {
+            spans.push(Span::raw("  "));
+        }
+        spans.push(Span::styled(entry.0.clone(), palette.accent()));
+        spans.push(Span::styled(format!(" {}", entry.1), palette.dim()));
+    }
+    Line::from(spans)
+}
+
+/// Two texts on one line: the right one stays, the left one is cut.
+fn ends(left: Vec<Span<'static>>, right: Vec<Span<'static>>, width: usize) -> Line<'static> {
+    let right_width: usize = right.iter().map(Span::width).sum();
+    if right_width + 2 > width {
+        return Line::from(left);
+    }
+    let mut room = width - right_width - 1;
+    let mut spans = Vec::new();
+    for span in left {
+        let text = fit(&span.content, room);
+        room -= text.width().min(room);
+        spans.push(Span::styled(text, span.style));
+    }
+    spans.push(Span::raw(" ".repeat(room + 1)));
+    spans.extend(right);
+    Line::from(spans)
+}
+
+/// A figure in few columns: 950, 22.4k, 1.2M.
+fn short(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..100_000 => format!("{:.1}k", count as f64 / 1e3),
+        100_000..1_000_000 => format!("{}k", count / 1_000),
+        1_000_000..100_000_000 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{}M", count / 1_000_000),
+    }
+}
+
+/// Dollars.
+fn dollars(cost: f64) -> String {
+    if cost >= 100.0 {
+        format!("${cost:.0}")
+    } else if cost >= 1.0 {
+        format!("${cost:.2}")
+    } else {
+        format!("${cost:.4}")
+    }
+}
+
+/// A time in few columns: 12s, 4m05s, 3h07m, 2d04h.
+fn clock(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Palette, clock, dollars, footer, short};
+    use crate::keys::Scope;
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!([950, 22_351, 512_345, 1_234_567, 123_456_789].map(short), ["950", "22.4k", "512k", "1.2M", "123M"]);
+        assert_eq!([0.0313, 1.5, 250.4].map(dollars), ["$0.0313", "$1.50", "$250"]);
+        assert_eq!([12_000, 245_000, 11_220_000, 187_200_000].map(clock), ["12s", "4m05s", "3h07m", "2d04h"]);
+    }
+
+    #[test]
+    fn help_and_the_way_out_are_always_at_the_bottom() {
+        for scope in Scope::ALL {
+            for width in [20, 40, 80, 120] {
+                let line = footer(scope, width, Palette::plain());
+                assert!(line.width() <= width, "{width}: {line}");
+                assert!(line.to_string().contains("? help"), "{width}: {line}");
+                assert!(line.to_string().contains("q "), "{width}: {line}");
+            }
+        }
+    }
+}

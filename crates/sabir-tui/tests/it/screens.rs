@@ -1,0 +1,111 @@
+//! What the screens look like. `SABIR_UPDATE=1` writes the expected files anew; read the diff.
+
+use std::path::Path;
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::sample::Screen;
+
+fn looks_like(name: &str, shown: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/screens").join(format!("{name}.txt"));
+    if std::env::var_os("SABIR_UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, shown).expect("written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+    assert!(shown == expected, "{name} looks otherwise (SABIR_UPDATE=1 writes it anew):\n{shown}\nexpected:\n{expected}");
+}
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (120, 40)];
+
+#[test]
+fn the_list() {
+    for (width, height) in SIZES {
+        looks_like(&format!("runs-{width}x{height}"), &Screen::listed(width, height).shown());
+    }
+    looks_like("runs-empty-80x24", &Screen::new(80, 24).shown());
+    looks_like("runs-40x12", &Screen::listed(40, 12).shown());
+}
+
+#[test]
+fn the_filter() {
+    let mut screen = Screen::listed(80, 24);
+    screen.keys("fj ");
+    looks_like("filter-80x24", &screen.shown());
+    screen.press(KeyCode::Esc);
+    looks_like("filtered-80x24", &screen.shown());
+}
+
+#[test]
+fn the_help() {
+    for (width, height) in SIZES {
+        let mut screen = Screen::listed(width, height);
+        screen.key('?');
+        looks_like(&format!("help-{width}x{height}"), &screen.shown());
+    }
+}
+
+#[test]
+fn a_run_that_goes_on() {
+    for (width, height) in SIZES {
+        let mut screen = Screen::opened(width, height);
+        looks_like(&format!("run-live-{width}x{height}"), &screen.shown());
+    }
+}
+
+#[test]
+fn a_run_that_is_over() {
+    for (width, height) in SIZES {
+        let mut screen = Screen::opened(width, height);
+        screen.end();
+        looks_like(&format!("run-end-{width}x{height}"), &screen.shown());
+        screen.keys("ge");
+        looks_like(&format!("run-error-{width}x{height}"), &screen.shown());
+    }
+}
+
+#[test]
+fn everything_unfolded() {
+    let mut screen = Screen::opened(100, 90);
+    screen.end();
+    screen.keys("zg");
+    looks_like("run-unfolded-100x90", &screen.shown());
+}
+
+#[test]
+fn a_search() {
+    let mut screen = Screen::opened(80, 24);
+    screen.keys("g/zerodivision");
+    looks_like("search-typing-80x24", &screen.shown());
+    screen.press(KeyCode::Enter);
+    looks_like("search-found-80x24", &screen.shown());
+}
+
+#[test]
+fn a_diff() {
+    for (width, height) in SIZES {
+        let mut screen = Screen::opened(width, height);
+        screen.key('d');
+        looks_like(&format!("diff-{width}x{height}"), &screen.shown());
+    }
+}
+
+/// Nothing that an agent says reaches the terminal raw, and no size is too small.
+#[test]
+fn no_size_is_too_small_and_nothing_steers_the_terminal() {
+    for width in [1, 2, 3, 5, 8, 13, 21, 34, 55, 80, 110, 121, 200] {
+        for height in [1, 2, 3, 4, 5, 8, 12, 24, 50] {
+            let mut screen = Screen::opened(60, 20);
+            screen.resize(width, height);
+            for keys in ["", "g", "z", "jjjjjj", "d", "q", "?", "jjjj", "q", "fff", "qq", "f", "jj"] {
+                screen.keys(keys);
+                let shown = screen.shown();
+                assert!(
+                    !shown.chars().any(|c| c != '\n' && sabir_core::readable::steers(c)),
+                    "{width}x{height} {keys}: {shown:?}"
+                );
+            }
+        }
+    }
+}

@@ -23,12 +23,15 @@ const HEAD: usize = 640;
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
+    let untitled = ledger.title.is_none() && ledger.responses.len() < 8;
     let wanted = match early_type(line) {
         // Nearly all bytes of a log are results of tools, and those are in the lines of the user.
-        Some(b"user") => ledger.title.is_none() && ledger.responses.len() < 8,
+        Some(b"user") => untitled,
         Some(b"progress" | b"system" | b"summary" | b"attachment" | b"queue-operation" | b"file-history-snapshot") => false,
         Some(b"cost-state") => true,
-        _ => USAGE.find(line).is_some(),
+        // Its keys may be in another order than Claude Code writes them.
+        None => untitled || USAGE.find(line).is_some(),
+        Some(_) => USAGE.find(line).is_some(),
     };
     if !wanted {
         return;

@@ -70,7 +70,7 @@ fn a_run_is_told_as_it_is_written_and_to_its_end() {
     let watching = std::thread::spawn(move || local.watch("run-1", &mut |feed| sender.send(feed).is_ok()));
     let mut timeline = Timeline::default();
     let mut take = |until: Feed| {
-        for feed in receiver.iter() {
+        for feed in &receiver {
             if feed == until {
                 return;
             }

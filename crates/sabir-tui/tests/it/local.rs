@@ -1,5 +1,6 @@
 //! Runs of a journal on this disk, as they are written.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
 use sabir_core::event::Event;
@@ -39,7 +40,7 @@ fn begin(home: &Home) -> Journal {
 
 fn local(folder: &TempDir) -> Local {
     let home = Home::at(folder.path());
-    let places = Places { home: None, variables: Vec::new() };
+    let places = Places { home: None, variables: BTreeMap::new() };
     Local::new(Box::new(move || past::load(&places, Some(&home), None, |_| true, &mut |_, _| {})))
 }
 
@@ -69,7 +70,7 @@ fn a_run_is_told_as_it_is_written_and_to_its_end() {
     let watching = std::thread::spawn(move || local.watch("run-1", &mut |feed| sender.send(feed).is_ok()));
     let mut timeline = Timeline::default();
     let mut take = |until: Feed| {
-        for feed in receiver.iter() {
+        for feed in &receiver {
             if feed == until {
                 return;
             }

@@ -123,6 +123,8 @@ impl Key {
             KeyCode::Char(letter) => letter.to_string(),
             KeyCode::Down => "↓".to_owned(),
             KeyCode::Up => "↑".to_owned(),
+            KeyCode::Left => "←".to_owned(),
+            KeyCode::Right => "→".to_owned(),
             KeyCode::PageDown => "PgDn".to_owned(),
             KeyCode::PageUp => "PgUp".to_owned(),
             other => format!("{other:?}"),

@@ -53,7 +53,7 @@ fn put(buffer: &mut Buffer, place: Rect, row: u16, line: &Line<'_>) {
 }
 
 /// The last lines of every screen: what is said, and what may be pressed.
-fn bottom(buffer: &mut Buffer, app: &App, status: Rect, foot: Rect, scope: Scope, said: Vec<Span<'static>>) {
+fn bottom(buffer: &mut Buffer, app: &App, status: Rect, foot: Rect, said: Vec<Span<'static>>) {
     let palette = app.palette;
     let line = match (&app.typing, &app.note) {
         (Some(typing), _) => Line::from(vec![
@@ -65,7 +65,7 @@ fn bottom(buffer: &mut Buffer, app: &App, status: Rect, foot: Rect, scope: Scope
         (None, None) => Line::from(said),
     };
     put(buffer, status, 0, &line);
-    put(buffer, foot, 0, &footer(scope, foot.width.into(), palette));
+    put(buffer, foot, 0, &footer(app.scope(), foot.width.into(), palette));
 }
 
 /// The keys of a screen in a line. Help and the way out are always there.

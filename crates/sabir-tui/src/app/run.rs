@@ -155,7 +155,11 @@ impl Run {
                 self.facts = Facts::of(&self.timeline.items);
             }
             Feed::Live => self.state = State::Live,
-            Feed::Over => self.state = State::Over,
+            Feed::Over => {
+                self.state = State::Over;
+                // What was followed is at its end.
+                self.follow = false;
+            }
             Feed::Trouble(why) => self.state = State::Trouble(why),
         }
     }

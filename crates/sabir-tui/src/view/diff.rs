@@ -9,7 +9,6 @@ use sabir_core::readable::{self, grouped};
 use super::{Palette, bottom, ends, places, put};
 use crate::ansi;
 use crate::app::{App, Diff, Run};
-use crate::keys::Scope;
 use crate::wrap::wrapped;
 
 /// Columns of the numbers of lines.
@@ -102,7 +101,7 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, shown: &Diff, run: &Run) {
             put(buffer, body, row, line);
         }
     }
-    bottom(buffer, app, status, foot, Scope::Diff, Vec::new());
+    bottom(buffer, app, status, foot, Vec::new());
 }
 
 #[cfg(test)]

@@ -72,14 +72,17 @@ impl Pen {
             wrapped(&line, self.width.saturating_sub(indent), &mut rows);
         }
         for (place, mut row) in rows.into_iter().enumerate() {
-            row.spans.insert(0, if place == 0 { lead.clone() } else { Span::raw(" ".repeat(indent)) });
+            // A rule at the side goes on, any other sign stands at the beginning alone.
+            let again = place == 0 || lead.content.ends_with("│ ");
+            row.spans.insert(0, if again { lead.clone() } else { Span::raw(" ".repeat(indent)) });
             self.lines.push(row);
         }
     }
 
     /// The same of a text that may be cut.
     pub(super) fn clip(&mut self, lead: &Span<'static>, clip: &Clip, style: Style, colours: bool) {
-        let (text, indent) = (&clip.text, Span::raw(" ".repeat(lead.width())));
+        let rule = lead.content.ends_with("│ ");
+        let (text, indent) = (&clip.text, if rule { lead.clone() } else { Span::raw(" ".repeat(lead.width())) });
         if clip.is_cut() {
             self.prose(lead, text, style, colours);
             let missing = clip.size.saturating_sub((clip.text.len() + clip.tail.len()) as u64);

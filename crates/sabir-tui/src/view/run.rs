@@ -9,7 +9,6 @@ use sabir_core::readable::{self, grouped};
 
 use super::{Palette, bottom, clock, dollars, ends, places, put, runs, side};
 use crate::app::{App, Run, State};
-use crate::keys::Scope;
 
 pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run) {
     let palette = app.palette;
@@ -21,7 +20,7 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run) {
     if let Some(place) = side {
         side::draw(buffer, app, run, place);
     }
-    bottom(buffer, app, status, foot, Scope::Run, said(run, palette));
+    bottom(buffer, app, status, foot, said(run, palette));
 }
 
 /// How the run stands, from whoever knows it better.

@@ -9,7 +9,6 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{Palette, bottom, clock, dollars, ends, places, put, short};
 use crate::app::App;
-use crate::keys::Scope;
 use crate::source::Row;
 use crate::wrap::fit;
 
@@ -145,5 +144,5 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App) {
     } else if runs.narrowed() {
         said.push(Span::styled(format!(" only {}", readable::line(&runs.narrowing())), palette.note()));
     }
-    bottom(buffer, app, status, foot, Scope::Runs, said);
+    bottom(buffer, app, status, foot, said);
 }

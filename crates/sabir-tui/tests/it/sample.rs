@@ -44,7 +44,7 @@ pub(crate) fn events() -> Vec<String> {
         ),
         at(
             5,
-            r#""kind":"usage","scope":"message","messageId":"m1","tokens":{"uncachedInput":12,"cacheRead":8000,"cacheWrite":5000,"output":120},"model":"claude-sonnet-4-5-20250929""#,
+            r#""kind":"usage","scope":"message","inputTokens":12,"cacheReadTokens":8000,"cacheWriteTokens":5000,"outputTokens":120,"model":"claude-sonnet-4-5-20250929""#,
         ),
         at(6, r#""kind":"turnStart","turn":2"#),
         at(7, r#""kind":"toolStart","toolCallId":"2","name":"Task","toolKind":"delegate","title":"Find who else calls mean()""#),
@@ -84,7 +84,7 @@ pub(crate) fn end() -> Vec<String> {
         at(14, r#""kind":"toolEnd","toolCallId":"5","ok":true,"status":"ok","durationMs":994,"output":"3 passed in 0.03s""#),
         at(
             14,
-            r#""kind":"usage","scope":"message","messageId":"m2","tokens":{"uncachedInput":10,"cacheRead":8250,"cacheWrite":760,"output":199},"model":"claude-sonnet-4-5-20250929""#,
+            r#""kind":"usage","scope":"message","inputTokens":10,"cacheReadTokens":8250,"cacheWriteTokens":760,"outputTokens":199,"model":"claude-sonnet-4-5-20250929""#,
         ),
         at(15, r#""kind":"text","delta":"Fixed: `mean([])` now returns 0.0, and all three tests pass.""#),
         at(15, r#""kind":"final","text":"Fixed: `mean([])` now returns 0.0, and all three tests pass.""#),
@@ -132,7 +132,7 @@ pub(crate) fn rows() -> Vec<Row> {
             ..base("bad0", "gemini", Phase::Error, 86_400 * 3, 12)
         },
         Row { cwd: None, last: None, started: None, ..base("0a1b", "codex", Phase::Incomplete, 90_000, 1) },
-        Row { title: Some("May I delete it?".to_owned()), ..base("a5c1", "qwen", Phase::Asking, 5, 40) },
+        Row { title: Some("May I delete it?".to_owned()), ..base("a5c1", "qwen", Phase::Asking, 5, 400) },
     ]
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast, how large, how soon. Figures, not assertions: what counts are ratios within one run.
 
 mod corpus;
+mod hub;
 mod journal;
 mod latency;
 mod loops;
@@ -9,6 +10,8 @@ mod parse;
 mod run;
 mod stream;
 mod usage;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -31,6 +34,11 @@ enum What {
     Run(run::Arguments),
     /// Appending to the journal against loops that only write
     Journal(journal::Arguments),
+    /// A hub with one shell, with many, and with people who watch
+    Hub(hub::Arguments),
+    /// Many shells and watchers, in this process
+    #[command(hide = true)]
+    HubLoad(hub::LoadArguments),
     /// One of the ways to append, in this process
     #[command(hide = true)]
     Append(journal::AppendArguments),
@@ -56,12 +64,20 @@ fn build() -> Result<()> {
         .try_for_each(|package| process::run(&mut cargo(&["build", "--release", "--quiet", "--package", package])))
 }
 
+/// A program that was built.
+fn built(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from);
+    target.join("release").join(name)
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.what {
         What::Parse(arguments) => parse::run(arguments),
         What::Usage(arguments) => usage::run(arguments),
         What::Run(arguments) => run::run(arguments),
         What::Journal(arguments) => journal::run(arguments),
+        What::Hub(arguments) => hub::run(arguments),
+        What::HubLoad(arguments) => hub::load(arguments),
         What::Append(arguments) => journal::append(arguments),
         What::Lines(arguments) => run::lines(arguments),
         What::Bare(arguments) => run::bare(arguments),

@@ -39,6 +39,8 @@ use names::{Claim, Names, Segment};
 const MESSAGES: u32 = 5_000;
 const BYTES: usize = 4 << 20;
 const AGE: Duration = Duration::from_secs(5);
+/// So often a new log asks where it begins.
+const TRIES: u32 = 5;
 /// `messages.json` is followed by another at this size.
 const ROLL: usize = 50_000_000;
 
@@ -105,11 +107,28 @@ impl Sink {
         &self.title
     }
 
-    /// Where a new log begins: after what is there. `None` when nothing is.
+    /// Where a new log begins: after what is there. `None` when nothing is. What fails is tried a few times more: who begins
+    /// elsewhere than where the log ends is fenced later, so there is no beginning without an answer.
     pub async fn place(&self) -> Result<Option<Place>, Failure> {
-        let failed = |error: Error| Failure::delivery(format!("{} can't be read: {error}", self.title));
-        let claims = self.claims().await.map_err(failed)?;
-        let last = names::last(&claims, &self.segments().await.map_err(failed)?);
+        let mut backoff = deliver::Delivery::default();
+        for _ in 1..TRIES {
+            let error = match self.find_place().await {
+                Ok(place) => return Ok(place),
+                Err(error) => error.to_string(),
+            };
+            if let deliver::Next::Again(at) = backoff.lost(&deliver::Lost::Broken(error), Instant::now(), fastrand::f64()) {
+                sleep_until(at.into()).await;
+            }
+        }
+        self.find_place().await.map_err(|error| {
+            Failure::delivery(format!("{} can't be read: {error}", self.title))
+                .hint("a new log has to know where it begins; without the folder or the bucket it would begin at once")
+        })
+    }
+
+    async fn find_place(&self) -> Result<Option<Place>, Error> {
+        let claims = self.claims().await?;
+        let last = names::last(&claims, &self.segments().await?);
         Ok(claims.last().map(|claim| Place { epoch: claim.epoch + 1, after: last.max(claim.after) }))
     }
 

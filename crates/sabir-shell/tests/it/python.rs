@@ -32,6 +32,7 @@ pub(crate) fn environment(name: &str, packages: &[&str], imports: &str) -> Optio
 #[derive(Debug)]
 pub(crate) struct S3 {
     server: Child,
+    python: PathBuf,
     /// Where it listens.
     pub(crate) address: String,
 }
@@ -42,12 +43,22 @@ impl S3 {
         let python = environment("moto", &["moto[s3,server]"], "moto.server")?;
         let address = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
         let script = format!("from moto.server import main; main(['-H', '127.0.0.1', '-p', '{}'])", address.port());
-        let mut command = Command::new(python);
+        let mut command = Command::new(&python);
         let server = command.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         while std::net::TcpStream::connect(address).is_err() {
             std::thread::yield_now();
         }
-        Some(Self { server, address: address.to_string() })
+        Some(Self { server, python, address: address.to_string() })
+    }
+
+    /// What a line of Python that has `s3`, a client of it, prints.
+    pub(crate) fn ask(&self, line: &str) -> String {
+        let key = "aws_access_key_id='an-id', aws_secret_access_key='a-key', region_name='us-east-1'";
+        let client = format!("s3 = boto3.client('s3', endpoint_url='http://{}', {key})", self.address);
+        let output = Command::new(&self.python).args(["-c", &format!("import boto3, sys\n{client}\n{line}")]).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
     }
 }
 

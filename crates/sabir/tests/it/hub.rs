@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -23,13 +23,21 @@ fn start(folder: &Path, arguments: &[&str]) -> Hub {
 }
 
 pub(crate) fn start_at(folder: &Path, address: &str, arguments: &[&str]) -> Hub {
+    started(command(folder, address, arguments))
+}
+
+pub(crate) fn command(folder: &Path, address: &str, arguments: &[&str]) -> Command {
     let mut command = sabir();
     command.args(["hub", "--listen", address, "--data"]).arg(folder).args(arguments);
+    command
+}
+
+pub(crate) fn started(mut command: Command) -> Hub {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut talk = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     talk.read_line(&mut line).expect("a line");
-    let address = line.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address").to_owned();
+    let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address").to_owned();
     Hub { child, address, talk }
 }
 
@@ -49,6 +57,14 @@ impl Hub {
         let mut rest = String::new();
         self.talk.read_to_string(&mut rest).expect("text");
         (rest, self.child.wait().expect("it ends").code())
+    }
+}
+
+/// One that a test left behind does not run on.
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

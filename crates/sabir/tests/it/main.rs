@@ -7,13 +7,22 @@ mod agent_loop;
 mod delivered;
 mod drift;
 #[cfg(unix)]
+mod faults;
+#[cfg(unix)]
 mod hub;
 #[cfg(unix)]
 mod journal;
 mod parse;
 #[cfg(unix)]
 mod past;
+#[cfg(unix)]
+#[path = "../../../sabir-shell/tests/it/python.rs"]
+mod python;
 mod run;
+#[cfg(unix)]
+mod second_client;
+#[cfg(unix)]
+mod secured;
 #[cfg(unix)]
 #[allow(dead_code)]
 #[path = "../../../sabir-openai/tests/it/server.rs"]

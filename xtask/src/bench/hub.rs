@@ -107,10 +107,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn one_shell(arguments: &Arguments, sabir: &Path, folder: &Path) -> Result<()> {
     let hub = Hub::start(sabir, &folder.join("one"))?;
     let lines = folder.join("lines");
-    let mut file = File::create(&lines)?;
-    let text: String =
-        (0..arguments.lines).map(|number| format!("line {number} of an agent that has something to say\n")).collect();
-    file.write_all(text.as_bytes())?;
+    let mut file = std::io::BufWriter::new(File::create(&lines)?);
+    for number in 0..arguments.lines {
+        writeln!(file, "line {number} of an agent that has something to say")?;
+    }
+    file.flush()?;
     let start = Instant::now();
     let mut command = Command::new(sabir);
     command.args(["shell", "--hub", &format!("ws://{}", hub.address), "--session", "one", "--flush", "10m", "--", "localexec"]);

@@ -95,7 +95,7 @@ fn files_are_brought_to_the_hub_and_go_on_where_they_broke_off() {
     let hub = start_at(&folder.path().join("hub"), "127.0.0.1:0", &["--open"]);
     let work = folder.path().join("work");
     fs::create_dir_all(work.join("dist")).expect("made");
-    let large: String = (0..1_200_000).map(|number| format!("{number:08}\n")).collect();
+    let large: String = (0..1_200_000).flat_map(|number: u32| [number.to_string(), "\n".to_owned()]).collect();
     fs::write(work.join("dist/large.txt"), &large).expect("written");
     fs::write(work.join("dist/small.txt"), "small").expect("written");
     fs::write(work.join("dist/empty.txt"), "").expect("written");

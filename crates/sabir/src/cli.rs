@@ -349,7 +349,7 @@ pub(crate) struct TuiArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// The address of a hub, like http://127.0.0.1:7421.
+    /// The address of a hub, like `http://127.0.0.1:7421`.
     #[arg(long, value_name = "URL")]
     pub(crate) hub: Option<String>,
 

@@ -121,12 +121,10 @@ async fn fill(address: &str, count: u64) -> Result<()> {
             socket.send(Message::binary(frame)).await?;
             sent = until;
         }
-        match socket.next().await.context("the hub is gone")?? {
-            Message::Text(text) => match serde_json::from_str(&text)? {
-                FromHub::Ack { last } => acked = last,
-                FromHub::Error(refusal) => bail!("the hub refuses: {refusal}"),
-                _ => {}
-            },
+        let Message::Text(text) = socket.next().await.context("the hub is gone")?? else { continue };
+        match serde_json::from_str(&text)? {
+            FromHub::Ack { last } => acked = last,
+            FromHub::Error(refusal) => bail!("the hub refuses: {refusal}"),
             _ => {}
         }
     }
@@ -171,10 +169,12 @@ async fn many(arguments: &LoadArguments) -> Result<Loaded> {
         all.push(time);
     }
     all.sort_by(f64::total_cmp);
-    let at = |part: f64| {
-        all.get(((all.len() as f64 * part) as usize).min(all.len().saturating_sub(1))).copied().unwrap_or(f64::INFINITY)
+    // The one below which so many in a thousand are.
+    let at = |thousandths: usize| {
+        let index = (all.len() * thousandths / 1_000).min(all.len().saturating_sub(1));
+        all.get(index).copied().unwrap_or(f64::INFINITY)
     };
-    Ok(Loaded { sent: total, seen: all.len() as u64, p50: at(0.5), p99: at(0.99), most: at(1.0) })
+    Ok(Loaded { sent: total, seen: all.len() as u64, p50: at(500), p99: at(990), most: at(1_000) })
 }
 
 /// Sends a message whenever one is due, and reads what the hub says.

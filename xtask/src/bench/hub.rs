@@ -11,7 +11,7 @@
 mod load;
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn one_shell(arguments: &Arguments, sabir: &Path, folder: &Path) -> Result<()> {
     let hub = Hub::start(sabir, &folder.join("one"))?;
     let lines = folder.join("lines");
-    let mut file = std::io::BufWriter::new(File::create(&lines)?);
+    let mut file = BufWriter::new(File::create(&lines)?);
     for number in 0..arguments.lines {
         writeln!(file, "line {number} of an agent that has something to say")?;
     }

@@ -169,11 +169,12 @@ async fn many(arguments: &LoadArguments) -> Result<Loaded> {
         all.push(time);
     }
     all.sort_by(f64::total_cmp);
-    let at = |percent: usize| {
-        let place = (all.len() * percent / 100).min(all.len().saturating_sub(1));
-        all.get(place).copied().unwrap_or(f64::INFINITY)
+    // The one below which so many in a thousand are.
+    let at = |thousandths: usize| {
+        let index = (all.len() * thousandths / 1_000).min(all.len().saturating_sub(1));
+        all.get(index).copied().unwrap_or(f64::INFINITY)
     };
-    Ok(Loaded { sent: total, seen: all.len() as u64, p50: at(50), p99: at(99), most: at(100) })
+    Ok(Loaded { sent: total, seen: all.len() as u64, p50: at(500), p99: at(990), most: at(1_000) })
 }
 
 /// Sends a message whenever one is due, and reads what the hub says.

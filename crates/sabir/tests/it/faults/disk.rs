@@ -1,7 +1,7 @@
 //! Disks that are full: the hub's, and the shell's.
 //!
 //! A small file system in memory is mounted where only this test sees it: in a mount namespace that a process of ours holds.
-//! Others reach it through that process in `/proc`, or enter the namespace: `SQLite` follows links by itself, and would leave it.
+//! Others reach it through that process in `/proc`, or enter the namespace: the database follows links by itself, and would leave it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -5,7 +5,7 @@
 //!         ◄────────────────  whole answers and frames ◄──  gate: open, held (a partition), swallowed (half open)
 //! ```
 //!
-//! It understands as much of HTTP and of a `WebSocket` as it takes to see where one thing ends and the next begins.
+//! It understands as much of HTTP and of the frames of a WebSocket as it takes to see where one thing ends and the next begins.
 
 mod wire;
 

@@ -1,4 +1,4 @@
-//! As much of HTTP and of a `WebSocket` as it takes to see where one thing ends and the next begins.
+//! As much of HTTP and of the frames of a WebSocket as it takes to see where one thing ends and the next begins.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ impl Side {
 
     /// Reads more.
     pub(super) fn fill(&mut self) -> Step<()> {
-        let mut piece = vec![0; 64 << 10];
+        let mut piece = [0; 16 << 10];
         match self.stream.read(&mut piece)? {
             0 => Err(Over),
             count => {

@@ -158,7 +158,11 @@ fn nothing_that_the_document_allows_or_forbids_is_an_error_of_the_hub() {
         .args(["--checks", "not_a_server_error", "--max-examples", "10", "--seed", "5", "--workers", "1"])
         .args(["--phases", "examples,coverage,fuzzing", "--no-color", "--request-timeout", "20"])
         // These go on for ever, or for as long as they are told to.
-        .args(["watchSessions", "watchSession", "watchTimeline", "shellOrders"].iter().flat_map(|name| ["--exclude-operation-id", name]))
+        .args(
+            ["watchSessions", "watchSession", "watchTimeline", "shellOrders"]
+                .iter()
+                .flat_map(|name| ["--exclude-operation-id", name]),
+        )
         .env("SCHEMATHESIS_HOOKS", "openapi_bodies")
         .env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it"))
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -36,6 +36,8 @@ export interface Overview {
   toolCalls: number;
   /** How many turns began. */
   turns: number;
+  /** The same by class. */
+  usage: TokensReport | null;
   /** The workspace that the shell was started for. */
   workspace: string | null;
 }
@@ -52,3 +54,30 @@ export interface Overview {
  * - `incomplete`: The stream ended with no sign that the agent was done.
  */
 export type Phase = "starting" | "running" | "asking" | "success" | "error" | "cancelled" | "timeout" | "incomplete";
+
+/** Comparable tokens: `uncachedInput`, `cacheRead`, `cacheWrite` and `output` are disjoint and sum to `total`. */
+export interface TokensReport {
+  /** Input read from the cache. */
+  cacheRead: number | null;
+  /** Input written to the cache. */
+  cacheWrite: number | null;
+  /** Output, reasoning included. */
+  output: number | null;
+  /** The part of `output` that was reasoning. */
+  reasoning: number | null;
+  /** Where the figures come from. */
+  source: TokensSource;
+  /** All tokens, each once. */
+  total: number | null;
+  /** Input that was neither read from nor written to the cache. */
+  uncachedInput: number | null;
+}
+
+/**
+ * Where token figures come from.
+ * - `reported`: The agent gave a total.
+ * - `summed`: The sum of what it gave per response or turn.
+ * - `estimated`: A floor: the run broke off before the agent could give all of it.
+ * - `unknown`: The agent gives none.
+ */
+export type TokensSource = "reported" | "summed" | "estimated" | "unknown";

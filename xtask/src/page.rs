@@ -100,7 +100,7 @@ fn install() -> Result<()> {
 
 /// A browser of the Chromium family; Debian's is installed where there is none and one may.
 fn browser() -> Option<PathBuf> {
-    let found = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| has(name)).map(PathBuf::from);
+    let found = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
     if let Some(named) = std::env::var_os("SABIR_CHROMIUM") {
         return Some(named.into());
     }
@@ -121,6 +121,12 @@ fn npm(arguments: &[&str]) -> Command {
 
 fn folder() -> PathBuf {
     crate::root().join(SOURCE)
+}
+
+/// Where a program is that can be called by its name.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 fn has(program: &str) -> bool {

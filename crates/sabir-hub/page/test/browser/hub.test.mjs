@@ -88,9 +88,9 @@ test("a live run appears, is followed, and survives the end of the hub without a
   await page.goto(`http://${hub.at}/`);
   await page.getByText("No runs yet").waitFor();
   const { child, says } = await agent(hub.at, "first");
+  says.write("one-of-three\n");
   await page.getByRole("link", { name: /cat/ }).click();
   await page.waitForURL(/#\/run\/first/);
-  says.write("one-of-three\n");
   await row("one-of-three").waitFor();
 
   await ended(hub.child, "SIGKILL");

@@ -231,7 +231,14 @@ async fn orders_reach_the_shell_until_it_says_what_became_of_them() {
     assert_eq!(orders["orders"][0]["taken"]["accepted"], true);
     assert_eq!(orders["orders"][1]["taken"]["reason"], "no such question");
     assert_eq!(orders["orders"][2]["taken"], Value::Null);
-    let audit = file(hub.folder.path(), "audit.jsonl");
+    // An answer is in the log before it is in the audit.
+    let audit = loop {
+        let audit = file(hub.folder.path(), "audit.jsonl");
+        if audit.matches("\"taken\"").count() >= 2 && audit.ends_with('\n') {
+            break audit;
+        }
+        tokio::task::yield_now().await;
+    };
     let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let what = |what: &str| lines.iter().filter(|line| line["what"] == what).count();
     assert_eq!((what("prompt"), what("permission"), what("cancel"), what("taken")), (1, 1, 1, 2));

@@ -64,23 +64,24 @@ impl Embedded {
         if lock.try_lock().is_err() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another hub uses this folder"));
         }
-        let index = Index::start(folder.join(DATABASE), folder.join(WORDS));
-        Self::with(folder, Some(lock), index)
+        Self::with(folder, Some(lock))
     }
 
     /// Opens it beside a hub that may be running: for tokens.
     pub fn open_beside(folder: &Path) -> io::Result<Self> {
         make(folder)?;
-        Self::with(folder, None, None)
+        Self::with(folder, None)
     }
 
-    fn with(folder: &Path, lock: Option<File>, index: Option<Index>) -> io::Result<Self> {
-        let database = folder.join(DATABASE);
+    fn with(folder: &Path, lock: Option<File>) -> io::Result<Self> {
+        let (database, words) = (folder.join(DATABASE), folder.join(WORDS));
         // The file is made here, so that it is its owner's alone from the start.
         private().create(true).truncate(false).open(&database)?;
-        let wake = index.as_ref().and_then(Index::wake);
-        let writer = Writer::start(&database, wake)?;
-        let readers = Arc::new(Readers::new(database, folder.join(WORDS)));
+        let connection = schema::open(&database)?;
+        // Who has the log alone fills the index, once there are tables to fill it from.
+        let index = lock.as_ref().and_then(|_| Index::start(database.clone(), words.clone()));
+        let writer = Writer::start(connection, index.as_ref().and_then(Index::wake))?;
+        let readers = Arc::new(Readers::new(database, words));
         Ok(Self { writer, readers, heads: Arc::default(), _index: index, _lock: lock })
     }
 

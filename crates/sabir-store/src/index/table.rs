@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use sabir_core::history::{self, Ledger};
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,11 @@ impl Table {
     /// logs are read without an index.
     pub(super) fn open(path: &Path) -> Option<Self> {
         Self::try_open(path)
-            .or_else(|_| {
+            .or_else(|error| {
+                // Somebody else makes it at this moment: it is theirs.
+                if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
+                    return Err(error);
+                }
                 // Whatever is there is not an index of this version.
                 for ending in ["", "-wal", "-shm"] {
                     let mut name = path.as_os_str().to_owned();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::{remove, words};
+use super::{remove, schema, words};
 
 /// Another number is another index.
 const VERSION: u32 = 1;
@@ -31,6 +31,8 @@ pub(super) struct Index {
 impl Index {
     /// Starts the thread that fills it. `None` where no thread can be had: everything is looked at directly then.
     pub(super) fn start(database: PathBuf, words: PathBuf) -> Option<Self> {
+        // Made here, before there is anybody else who would make it too. Without room or with a broken disk there is none yet.
+        let _ = open(&database, &words);
         // There may be messages from before, so it begins with a look.
         let (wake, woken) = sync_channel(1);
         let _ = wake.try_send(());
@@ -81,8 +83,11 @@ fn fill_along(database: &Path, words: &Path, woken: &Receiver<()>, stop: &Atomic
 
 fn open(database: &Path, words: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(database)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
-    attach(&connection, words).or_else(|_| {
+    connection.busy_timeout(schema::PATIENCE)?;
+    attach(&connection, words).or_else(|error| {
+        if schema::is_busy(&error) {
+            return Err(error);
+        }
         remove(words);
         attach(&connection, words)
     })?;
@@ -94,7 +99,7 @@ pub(super) fn attach(connection: &Connection, words: &Path) -> rusqlite::Result<
     let query_only: bool = connection.pragma_query_value(None, "query_only", |row| row.get(0))?;
     connection.pragma_update(None, "query_only", false)?;
     connection.execute("ATTACH ?1 AS words", params![words.to_string_lossy()])?;
-    connection.pragma_update(Some("words"), "journal_mode", "wal")?;
+    schema::write_ahead(connection, Some("words"))?;
     connection.pragma_update(Some("words"), "synchronous", "normal")?;
     let version: u32 = connection.pragma_query_value(Some("words"), "user_version", |row| row.get(0))?;
     if version != VERSION {

@@ -2,15 +2,15 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 /// Another number is another set of tables.
 const VERSION: u32 = 1;
 
 /// How long somebody waits for another process that writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A rowid table with an index beside it: with the messages in the tree of the index, every split of a page would move them.
 const TABLES: &str = "
@@ -74,7 +74,7 @@ pub(super) fn open(path: &Path) -> io::Result<Connection> {
 fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    write_ahead(&connection, None)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
@@ -88,6 +88,25 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     }
     connection.execute_batch("COMMIT")?;
     Ok((connection, version))
+}
+
+/// Makes readers and the writer not wait for each other.
+///
+/// A database in which another connection is at the same moment says "busy" to this at once, without the patience that it
+/// has for everything else.
+pub(super) fn write_ahead(connection: &Connection, database: Option<&str>) -> rusqlite::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match connection.pragma_update(database, "journal_mode", "wal") {
+            Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            other => return other,
+        }
+    }
+}
+
+/// Whether somebody else is at it.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// A connection that reads.

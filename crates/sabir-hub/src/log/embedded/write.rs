@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
@@ -14,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::rules::{self, Place};
 use super::super::{Answer, Append, Appended, Artifact, Begun, Outcome, Placed, Trouble};
-use super::{schema, trouble};
+use super::trouble;
 use crate::auth::token::Token;
 
 /// At most so many jobs share a commit, so that the first does not wait for ever.
@@ -71,8 +70,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(path: &Path, wake: Option<SyncSender<()>>) -> io::Result<Self> {
-        let connection = schema::open(path)?;
+    pub(super) fn start(connection: Connection, wake: Option<SyncSender<()>>) -> io::Result<Self> {
         let (jobs, mut queue) = mpsc::unbounded_channel::<Box<dyn Job>>();
         let write = move || {
             while let Some(first) = queue.blocking_recv() {

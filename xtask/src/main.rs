@@ -11,6 +11,7 @@ mod page;
 mod price;
 mod process;
 mod schema;
+mod screenshots;
 mod shapes;
 mod test;
 mod typescript;
@@ -38,6 +39,7 @@ enum Chore {
     Schema(schema::Arguments),
     /// Bundles the page that the hub serves, from TypeScript
     Page(page::Arguments),
+    Screenshots(screenshots::Arguments),
     /// Writes the tables in the documents that come from the code
     Docs(docs::Arguments),
     /// Measures speed, memory and latency
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
         Chore::Page(arguments) => page::run(&arguments),
+        Chore::Screenshots(arguments) => screenshots::run(&arguments),
         Chore::Docs(arguments) => docs::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),

@@ -9,7 +9,7 @@ mod runs;
 pub(crate) use diff::Diff;
 pub(crate) use facts::Facts;
 pub(crate) use run::{Run, State};
-pub(crate) use runs::Runs;
+pub(crate) use runs::{Runs, word};
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 

@@ -138,6 +138,40 @@ fn dollars(cost: f64) -> String {
     }
 }
 
+/// Dollars where cents are enough.
+fn cents(cost: f64) -> String {
+    if (0.01..100.0).contains(&cost) { format!("${cost:.2}") } else { dollars(cost) }
+}
+
+/// How long ago, in a word.
+fn ago(millis: i64) -> String {
+    match millis / 60_000 {
+        ..1 => "now".to_owned(),
+        minutes @ 1..60 => format!("{minutes}m ago"),
+        minutes @ 60..1_440 => format!("{}h ago", minutes / 60),
+        minutes => format!("{}d ago", minutes / 1_440),
+    }
+}
+
+/// A path as one says it who is in a folder: what lies beneath it without the folder.
+fn beneath<'p>(folder: Option<&str>, path: &'p str) -> &'p str {
+    let rest = folder.filter(|folder| !folder.is_empty()).and_then(|folder| path.strip_prefix(folder.trim_end_matches('/')));
+    rest.and_then(|rest| rest.strip_prefix('/')).filter(|rest| !rest.is_empty()).unwrap_or(path)
+}
+
+/// A name of a program in words: `rateLimited` is rate limited.
+fn spaced(name: &str) -> String {
+    let mut words = String::new();
+    for character in name.chars() {
+        match character {
+            '_' | '-' => words.push(' '),
+            capital if capital.is_ascii_uppercase() => words.extend([' ', capital.to_ascii_lowercase()]),
+            other => words.push(other),
+        }
+    }
+    words
+}
+
 /// A time in few columns: 12s, 4m05s, 3h07m, 2d04h.
 fn clock(millis: u64) -> String {
     let seconds = millis / 1_000;
@@ -151,14 +185,24 @@ fn clock(millis: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Palette, clock, dollars, footer, short};
+    use super::{Palette, ago, beneath, cents, clock, dollars, footer, short, spaced};
     use crate::keys::Scope;
 
     #[test]
     fn figures_are_short() {
         assert_eq!([950, 22_351, 512_345, 1_234_567, 123_456_789].map(short), ["950", "22.4k", "512k", "1.2M", "123M"]);
         assert_eq!([0.0313, 1.5, 250.4].map(dollars), ["$0.0313", "$1.50", "$250"]);
+        assert_eq!([0.0042, 0.298, 12.5, 250.4].map(cents), ["$0.0042", "$0.30", "$12.50", "$250"]);
+        assert_eq!([-5, 59_000, 60_000, 7_200_000, 172_800_000].map(ago), ["now", "now", "1m ago", "2h ago", "2d ago"]);
         assert_eq!([12_000, 245_000, 11_220_000, 187_200_000].map(clock), ["12s", "4m05s", "3h07m", "2d04h"]);
+    }
+
+    #[test]
+    fn names_are_short_and_in_words() {
+        assert_eq!(beneath(Some("/src/a"), "/src/a/b.rs"), "b.rs");
+        assert_eq!(beneath(Some("/src/a/"), "/src/ab/c.rs"), "/src/ab/c.rs");
+        assert_eq!([beneath(None, "/x"), beneath(Some("/x"), "/x"), beneath(Some(""), "/x")], ["/x"; 3]);
+        assert_eq!([spaced("rateLimited"), spaced("max_turns")], ["rate limited", "max turns"]);
     }
 
     #[test]

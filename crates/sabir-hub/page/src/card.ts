@@ -7,7 +7,7 @@ import { raw } from "./card/raw";
 import { speech, thinking } from "./card/speech";
 import { tool } from "./card/tool";
 import { add, el, type Child } from "./dom";
-import { exact, millis, moment, plural } from "./format";
+import { exact, moment, plural, spaced } from "./format";
 import { icon, type Icon } from "./icons";
 import { plain, show } from "./invisible";
 import { isTrouble } from "./timeline";
@@ -21,6 +21,10 @@ export interface Context {
   /** The address of the run's page; nothing in a file of its own. */
   link: string | null;
   start: number | null;
+  /** When an item was; null where nobody knows. */
+  when(item: Item): number | null;
+  /** The folder of the run: what lies in it is named without it. */
+  folder: string | null;
   selected: number;
   /** Whether somebody opened or closed a part; null when nobody did. */
   opened(id: number, part: string): boolean | null;
@@ -111,9 +115,9 @@ export function card(item: Item, place: number, total: number, context: Context)
     "aria-label": plain(nameOf(item)).slice(0, 200),
     "aria-current": item.id === context.selected ? "true" : null,
   });
-  const at = millis(item.at);
+  const at = context.when(item);
   const time = at !== null && context.start !== null ? moment(at - context.start) : `#${item.first}`;
-  const title = `Event ${item.first}${at === null ? "" : ` · ${exact(item.at)}`}`;
+  const title = `Event ${item.first}${item.at == null ? "" : ` · ${exact(item.at)}`}`;
   row.append(
     context.link === null
       ? el("span", { class: "row-time", title }, time)
@@ -164,7 +168,7 @@ function fill(body: HTMLElement, item: Item, context: Context): void {
     case "activity":
       return put(line(null, what.message, null));
     case "error":
-      return put(line(what.fatal ? "Fatal error" : "Error", what.message, what.class ?? null));
+      return put(line(what.fatal ? "Fatal error" : "Error", what.message, what.class ? spaced(what.class) : null));
     case "unrecognized":
       return put(...raw(item, "shown", context));
     case "end":

@@ -56,14 +56,14 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${whole(value)} ${value === 1 ? one : many}`;
 }
 
-/** How long ago, in a word: now, 5 min, 3 h, then the day. */
+/** How long ago, in a word: now, 5 min ago, 3 h ago, then the day. */
 export function ago(time: string | null | undefined, now: number): string {
   const at = millis(time);
   if (at === null) return UNKNOWN;
   const minutes = Math.floor((now - at) / 60_000);
   if (minutes < 1) return "now";
-  if (minutes < 60) return `${minutes} min`;
-  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h`;
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
   const date = new Date(at);
   const year = date.getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
   return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
@@ -79,6 +79,21 @@ export function millis(time: string | null | undefined): number | null {
   if (!time) return null;
   const at = Date.parse(time);
   return Number.isNaN(at) ? null : at;
+}
+
+/** A model without the day of its release, which only says more where it is told apart by it. */
+export function modelName(model: string | null | undefined): string | null {
+  return model?.replace(/-20\d{6}$/, "") ?? null;
+}
+
+/** A name of a program in words: `rateLimited` is rate limited. */
+export function spaced(name: string): string {
+  return name.replace(/[_-]+/g, " ").replace(/([a-z])([A-Z])/g, (_, end: string, begin: string) => `${end} ${begin.toLowerCase()}`);
+}
+
+/** A path as one says it who is in a folder: what lies beneath it without the folder. */
+export function beneath(folder: string | null, path: string): string {
+  return folder !== null && folder !== "" && path.startsWith(`${folder.replace(/[/\\]$/, "")}/`) ? path.slice(folder.replace(/[/\\]$/, "").length + 1) : path;
 }
 
 /** The last part of a path. */

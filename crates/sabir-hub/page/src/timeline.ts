@@ -21,6 +21,10 @@ export class Timeline {
   reordered = false;
   /** The number of the last event. */
   last = 0;
+  /** When the latest thing happened. Logs of sub-agents come last, and tell of times before. */
+  latest: string | null = null;
+  /** The folder that the agent works in. */
+  folder: string | null = null;
   private readonly troubles = new Set<number>();
 
   /** Applies a change; gives the id of the item, or -1 where it names none. */
@@ -30,7 +34,7 @@ export class Timeline {
     const item = this.items[id];
     if (!item) return -1;
     item.last = last;
-    if (until) item.until = until;
+    if (until) this.see((item.until = until));
     const what = item.what;
     if (what.kind === "text" || what.kind === "thinking") push(what.text, text, SPEECH);
     else if (what.kind === "tool") push((what.output ??= { text: "", size: 0 }), text, OUTPUT);
@@ -59,6 +63,8 @@ export class Timeline {
       }
       this.items[id] = item;
     }
+    if (item.what.kind === "run" && item.what.cwd) this.folder = item.what.cwd;
+    this.see(item.until ?? item.at);
     if (isTrouble(item)) this.troubles.add(id);
     else this.troubles.delete(id);
     this.touch(id, item.last);
@@ -78,8 +84,31 @@ export class Timeline {
     if (number > this.last) this.last = number;
   }
 
+  /** Where something went wrong. That a run failed is no trouble of its own where its reason is one. */
   trouble(): number[] {
-    return [...this.troubles].sort((a, b) => a - b);
+    const all = [...this.troubles].sort((a, b) => a - b);
+    const why = all.filter((id) => this.items[id]?.what.kind !== "end");
+    return why.length > 0 ? why : all;
+  }
+
+  turnCount(): number {
+    return this.items.reduce((count, item) => count + (item.what.kind === "turn" ? 1 : 0), 0);
+  }
+
+  /** When an item was: as it says, or the time around it. */
+  when(item: Item): number | null {
+    const said = millis(item.at);
+    if (said !== null) return said;
+    if (item.what.kind === "end") return millis(this.latest);
+    for (let id = item.id - 1; id >= Math.max(0, item.id - 50); id -= 1) {
+      const before = millis(this.items[id]?.until ?? this.items[id]?.at);
+      if (before !== null) return before;
+    }
+    return item.what.kind === "run" && item.id < 2 ? this.start() : null;
+  }
+
+  private see(time: string | null | undefined): void {
+    if (time && (this.latest === null || time > this.latest)) this.latest = time;
   }
 
   /** Where a turn begins, or somebody asks. */

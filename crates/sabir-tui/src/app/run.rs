@@ -256,6 +256,7 @@ impl Run {
         }
         let Some(item) = self.item(place) else { return Rc::default() };
         let look = Look {
+            folder: self.row.cwd.as_deref(),
             width: self.size.0,
             palette: self.palette,
             open: self.is_open(item.id),

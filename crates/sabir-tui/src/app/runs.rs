@@ -56,7 +56,7 @@ impl Runs {
         let words: Vec<String> = self.words.split_whitespace().map(str::to_lowercase).collect();
         let fits = |row: &Row| {
             let agent = self.agents.is_empty() || self.agents.contains(&row.agent);
-            let phase = self.phases.is_empty() || self.phases.contains(row.phase.as_str());
+            let phase = self.phases.is_empty() || self.phases.contains(word(row.phase));
             agent && phase && (words.is_empty() || has_all(row, &words))
         };
         self.shown = (0..self.rows.len()).filter(|place| fits(&self.rows[*place])).collect();
@@ -95,7 +95,7 @@ impl Runs {
         let mut phases: BTreeMap<&'static str, usize> = BTreeMap::new();
         for row in &self.rows {
             *agents.entry(&row.agent).or_default() += 1;
-            *phases.entry(row.phase.as_str()).or_default() += 1;
+            *phases.entry(word(row.phase)).or_default() += 1;
         }
         // What was chosen stays there, so that it can be switched off.
         agents.extend(
@@ -111,7 +111,7 @@ impl Runs {
             let on = self.agents.contains(word);
             Choice { kind: "agent", word: word.to_owned(), count, on }
         });
-        let known = Phase::ALL.into_iter().map(Phase::as_str).filter_map(|word| Some((word, *phases.get(word)?)));
+        let known = Phase::ALL.into_iter().map(word).filter_map(|word| Some((word, *phases.get(word)?)));
         let phases = known.map(|(word, count)| {
             let on = self.phases.contains(word);
             Choice { kind: "status", word: word.to_owned(), count, on }
@@ -125,7 +125,7 @@ impl Runs {
             if !self.agents.remove(&choice.word) {
                 self.agents.insert(choice.word);
             }
-        } else if let Some(phase) = Phase::ALL.into_iter().map(Phase::as_str).find(|word| *word == choice.word)
+        } else if let Some(phase) = Phase::ALL.into_iter().map(word).find(|word| *word == choice.word)
             && !self.phases.remove(phase)
         {
             self.phases.insert(phase);
@@ -176,6 +176,20 @@ impl Runs {
         };
         let height = height.max(1);
         self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(self.shown.len().saturating_sub(height));
+    }
+}
+
+/// How a run stands, in the words of the page.
+pub(crate) fn word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Starting => "starting",
+        Phase::Running => "running",
+        Phase::Asking => "asks",
+        Phase::Success => "done",
+        Phase::Error => "failed",
+        Phase::Cancelled => "cancelled",
+        Phase::Timeout => "timed out",
+        Phase::Incomplete => "incomplete",
     }
 }
 

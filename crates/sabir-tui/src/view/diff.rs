@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use sabir_core::fold::timeline::{Clip, What};
 use sabir_core::readable::{self, grouped};
 
-use super::{Palette, bottom, ends, places, put};
+use super::{Palette, beneath, bottom, ends, places, put};
 use crate::ansi;
 use crate::app::{App, Diff, Run};
 use crate::wrap::wrapped;
@@ -21,7 +21,7 @@ pub(crate) fn diff_lines(diff: &Clip, width: usize, numbers: bool, palette: Pale
     let numbers = numbers && width >= ROOM;
     let mut lines = Vec::new();
     let mut at = None;
-    each(&diff.text, width, numbers, palette, &mut at, &mut lines);
+    each(unnamed(&diff.text), width, numbers, palette, &mut at, &mut lines);
     if diff.is_cut() {
         let missing = diff.size.saturating_sub((diff.text.len() + diff.tail.len()) as u64);
         lines.push(Line::styled(format!("… {} bytes are not shown …", grouped(missing)), palette.note()));
@@ -31,6 +31,13 @@ pub(crate) fn diff_lines(diff: &Clip, width: usize, numbers: bool, palette: Pale
         each(&diff.tail, width, numbers, palette, &mut at, &mut lines);
     }
     lines
+}
+
+/// A diff without the two lines that name the file: that stands above it.
+fn unnamed(diff: &str) -> &str {
+    let rest = diff.strip_prefix("--- ").and_then(|rest| rest.split_once('\n')).map(|(_, rest)| rest);
+    let rest = rest.and_then(|rest| rest.strip_prefix("+++ ")).and_then(|rest| rest.split_once('\n'));
+    rest.map_or(diff, |(_, rest)| rest)
 }
 
 fn each(text: &str, width: usize, numbers: bool, palette: Palette, at: &mut Option<(u64, u64)>, lines: &mut Vec<Line<'static>>) {
@@ -89,7 +96,7 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, shown: &Diff, run: &Run) {
     let places::Run { head, body, status, foot, .. } = places::diff(app.size);
     let item = shown.item(run);
     if let Some(What::File { path, change, diff: Some(diff), added, removed, .. }) = item.map(|item| &item.what) {
-        let left = vec![Span::styled(format!(" {change} "), palette.note()), Span::styled(readable::line(path), palette.bold())];
+        let left = vec![Span::styled(format!(" {change} "), palette.note()), Span::styled(readable::line(beneath(run.row.cwd.as_deref(), path)), palette.bold())];
         let right = vec![
             Span::styled(added.map(|added| format!("+{added} ")).unwrap_or_default(), palette.added()),
             Span::styled(removed.map(|removed| format!("-{removed} ")).unwrap_or_default(), palette.removed()),
@@ -116,8 +123,6 @@ mod tests {
         let lines = diff_lines(&Clip::of(diff, 1_000), 70, true, Palette::plain());
         let shown: Vec<String> = lines.iter().map(|line| line.to_string().trim_end().to_owned()).collect();
         let expected = [
-            "            --- a/x",
-            "            +++ b/x",
             "            @@ -7,3 +7,3 @@ fn",
             "    7     7  same",
             "    8       -old",

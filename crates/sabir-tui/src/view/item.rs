@@ -10,7 +10,7 @@ use sabir_core::fold::timeline::{Choice, Clip, Edit, Item, Step, What};
 use sabir_core::readable::{self, grouped};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Palette, clock, diff_lines, dollars, ends, tool};
+use super::{Palette, beneath, clock, diff_lines, dollars, ends, spaced, tool};
 use crate::ansi;
 use crate::wrap::{fit, wrapped};
 
@@ -19,7 +19,9 @@ const LEVEL: usize = 2;
 
 /// How an item is looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Look<'r> {
+    /// The folder of the run: what lies in it is named without it.
+    pub(crate) folder: Option<&'r str>,
     /// Columns that there are.
     pub(crate) width: usize,
     pub(crate) palette: Palette,
@@ -96,7 +98,7 @@ impl Pen {
 }
 
 /// The lines of an item.
-pub(crate) fn block(item: &Item, look: &Look) -> Vec<Line<'static>> {
+pub(crate) fn block(item: &Item, look: &Look<'_>) -> Vec<Line<'static>> {
     let depth = look.depth.min(look.width / LEVEL / 2);
     let mut pen = Pen { palette: look.palette, width: look.width.saturating_sub(depth * LEVEL).max(1), lines: Vec::new() };
     write(&mut pen, item, look);
@@ -107,7 +109,7 @@ pub(crate) fn block(item: &Item, look: &Look) -> Vec<Line<'static>> {
     pen.lines
 }
 
-fn write(pen: &mut Pen, item: &Item, look: &Look) {
+fn write(pen: &mut Pen, item: &Item, look: &Look<'_>) {
     let palette = pen.palette;
     match &item.what {
         What::Run { agent, agent_version, model, cwd, session_id } => {
@@ -157,7 +159,7 @@ fn write(pen: &mut Pen, item: &Item, look: &Look) {
         }
         What::Activity { message } => pen.row(vec![Span::styled(format!("· {}", readable::line(message)), palette.dim())]),
         What::Error { message, class, fatal } => {
-            let class = class.map(|class| format!(" ({class})")).unwrap_or_default();
+            let class = class.map(|class| format!(" ({})", spaced(&class.to_string()))).unwrap_or_default();
             let fatal = if *fatal { ", which ends the run" } else { "" };
             pen.prose(&Span::styled("✗ ", palette.bad()), &format!("{message}{class}{fatal}"), palette.bad(), false);
         }
@@ -178,7 +180,7 @@ fn write(pen: &mut Pen, item: &Item, look: &Look) {
             let good = *outcome == Outcome::Completed;
             let mut words = outcome.to_string();
             if let Some(cause) = cause {
-                let _ = write!(words, " ({cause})");
+                let _ = write!(words, " ({})", spaced(&cause.to_string()));
             }
             if let Some(code) = exit_code.filter(|code| *code != 0) {
                 let _ = write!(words, ", exit {code}");
@@ -205,7 +207,7 @@ fn spent(tokens: Option<&TokensReport>, cost: Option<f64>, time: Option<String>)
     [tokens, cost.map(dollars), time].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-fn turn(pen: &mut Pen, item: &Item, look: &Look, why: Option<&str>, tokens: Option<&TokensReport>, cost: Option<f64>) {
+fn turn(pen: &mut Pen, item: &Item, look: &Look<'_>, why: Option<&str>, tokens: Option<&TokensReport>, cost: Option<f64>) {
     let palette = pen.palette;
     let since = item.at.zip(look.began).and_then(|(at, began)| u64::try_from(at.as_millis() - began).ok());
     let number = item.turn.map_or_else(|| "turn".to_owned(), |turn| format!("turn {turn}"));
@@ -222,7 +224,7 @@ fn turn(pen: &mut Pen, item: &Item, look: &Look, why: Option<&str>, tokens: Opti
 #[allow(clippy::too_many_arguments)]
 fn file(
     pen: &mut Pen,
-    look: &Look,
+    look: &Look<'_>,
     path: &str,
     change: Change,
     from: Option<&str>,
@@ -242,7 +244,8 @@ fn file(
         (Some(_), true) => "▾ ",
         (Some(_), false) => "▸ ",
     };
-    let from = from.map(|from| format!("{from} → ")).unwrap_or_default();
+    let path = beneath(look.folder, path);
+    let from = from.map(|from| format!("{} → ", beneath(look.folder, from))).unwrap_or_default();
     let mut right = Vec::new();
     if let (Some(added), Some(removed)) = (added, removed) {
         right.push(Span::styled(format!("+{added} "), palette.added()));

@@ -5,16 +5,16 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::What;
-use sabir_core::readable::{self, grouped};
+use sabir_core::readable;
 
-use super::{Palette, bottom, clock, dollars, ends, places, put, runs, side};
-use crate::app::{App, Run, State};
+use super::{Palette, bottom, cents, clock, ends, places, put, runs, short, side};
+use crate::app::{App, Run, State, word};
 
 pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run) {
     let palette = app.palette;
     let places::Run { head, body, side, status, foot } = places::run(app.size);
     put(buffer, head, 0, &first(app, run, head.width.into()));
-    put(buffer, head, 1, &meter(app, run));
+    put(buffer, head, 1, &meter(app, run, head.width.into()));
     timeline(buffer, run, body, palette);
     scrollbar(buffer, run, body, palette);
     if let Some(place) = side {
@@ -39,7 +39,7 @@ fn first(app: &App, run: &Run, width: usize) -> Line<'static> {
     let (sign, style) = runs::phase(phase(run), palette);
     let agent = facts.agent.as_deref().unwrap_or(&run.row.agent);
     let mut left = vec![
-        Span::styled(format!(" {sign} {} ", phase(run).as_str()), style),
+        Span::styled(format!(" {sign} {} ", word(phase(run))), style),
         Span::styled(format!(" {}", readable::line(agent)), palette.bold()),
     ];
     let project = run.row.project().map(str::to_owned);
@@ -58,7 +58,7 @@ fn first(app: &App, run: &Run, width: usize) -> Line<'static> {
     ends(left, vec![right], width)
 }
 
-fn meter(app: &App, run: &Run) -> Line<'static> {
+fn meter(app: &App, run: &Run, width: usize) -> Line<'static> {
     let palette = app.palette;
     let facts = &run.facts;
     let mut parts = vec![vec![Span::raw(count(facts.turns, "turn"))], vec![Span::raw(count(facts.tools, "tool"))]];
@@ -75,8 +75,8 @@ fn meter(app: &App, run: &Run) -> Line<'static> {
         ]);
     }
     let tokens = facts.used.total.or(run.row.tokens);
-    parts.push(vec![Span::raw(tokens.map_or_else(|| "— tokens".to_owned(), |tokens| format!("{} tokens", grouped(tokens))))]);
-    parts.push(vec![Span::raw(facts.cost.or(run.row.cost).map_or_else(|| "cost —".to_owned(), dollars))]);
+    parts.push(vec![Span::raw(tokens.map_or_else(|| "— tokens".to_owned(), |tokens| format!("{} tokens", short(tokens))))]);
+    parts.push(vec![Span::raw(facts.cost.or(run.row.cost).map_or_else(|| "cost —".to_owned(), cents))]);
     if let Some(elapsed) = elapsed(app, run) {
         parts.push(vec![Span::raw(clock(elapsed))]);
     }
@@ -87,7 +87,7 @@ fn meter(app: &App, run: &Run) -> Line<'static> {
         }
         spans.extend(part);
     }
-    Line::from(spans)
+    ends(spans, Vec::new(), width)
 }
 
 fn elapsed(app: &App, run: &Run) -> Option<u64> {
@@ -116,7 +116,7 @@ fn said(run: &Run, palette: Palette) -> Vec<Span<'static>> {
         said.push(Span::styled(format!("  only {}", run.only.word()), palette.note()));
     }
     if !run.sought.is_empty() {
-        said.push(Span::styled(format!("  \u{201c}{}\u{201d} n N", readable::line(&run.sought)), palette.note()));
+        said.push(Span::styled(format!("  \u{201c}{}\u{201d}  n next  N before", readable::line(&run.sought)), palette.note()));
     }
     if run.facts.troubles > 0 && said.is_empty() {
         said.push(Span::styled(format!(" {}", count(run.facts.troubles, "error")), palette.bad()));

@@ -7,8 +7,8 @@ use sabir_core::fold::Phase;
 use sabir_core::readable;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Palette, bottom, clock, dollars, ends, places, put, short};
-use crate::app::App;
+use super::{Palette, ago, bottom, cents, clock, ends, places, put, short};
+use crate::app::{App, word};
 use crate::source::Row;
 use crate::wrap::fit;
 
@@ -16,20 +16,31 @@ use crate::wrap::fit;
 struct Column {
     head: &'static str,
     width: usize,
+    /// Its width where there is room.
+    wide: usize,
     right: bool,
     /// Screens that are narrower do without.
     from: usize,
 }
 
+/// Screens that are so wide have room.
+const WIDE: usize = 110;
+
+impl Column {
+    fn room(&self, width: usize) -> usize {
+        if width < WIDE { self.width } else { self.wide }
+    }
+}
+
 const COLUMNS: [Column; 8] = [
-    Column { head: "STATUS", width: 12, right: false, from: 0 },
-    Column { head: "AGENT", width: 11, right: false, from: 34 },
-    Column { head: "PROJECT", width: 14, right: false, from: 60 },
-    Column { head: "DOES", width: 0, right: false, from: 0 },
-    Column { head: "TIME", width: 7, right: true, from: 46 },
-    Column { head: "TOKENS", width: 6, right: true, from: 66 },
-    Column { head: "COST", width: 7, right: true, from: 74 },
-    Column { head: "LAST", width: 10, right: true, from: 100 },
+    Column { head: "STATUS", width: 12, wide: 12, right: false, from: 0 },
+    Column { head: "AGENT", width: 11, wide: 12, right: false, from: 34 },
+    Column { head: "PROJECT", width: 9, wide: 18, right: false, from: 60 },
+    Column { head: "DOES", width: 0, wide: 0, right: false, from: 0 },
+    Column { head: "TIME", width: 6, wide: 7, right: true, from: 46 },
+    Column { head: "TOKENS", width: 6, wide: 7, right: true, from: 66 },
+    Column { head: "COST", width: 7, wide: 8, right: true, from: 74 },
+    Column { head: "LAST", width: 8, wide: 8, right: true, from: 100 },
 ];
 
 /// The sign and the style of a state.
@@ -54,28 +65,26 @@ fn cells(row: &Row, now: i64, palette: Palette) -> [Vec<Span<'static>>; 8] {
         (Some(tool), false) => vec![Span::styled(format!("▸ {}", readable::line(tool)), palette.name())],
         _ => plain(row.title.clone()),
     };
-    let ago =
-        |last: i64| u64::try_from(now.saturating_sub(last)).map(|ago| format!("{} ago", clock(ago).trim_end_matches("00s")));
     [
-        vec![Span::styled(format!("{sign} {}", row.phase.as_str()), style)],
+        vec![Span::styled(format!("{sign} {}", word(row.phase)), style)],
         plain(Some(row.agent.clone())),
         plain(row.project().map(str::to_owned)),
         does,
         plain(row.elapsed(now).map(clock)),
         plain(row.tokens.map(short)),
-        plain(row.cost.map(dollars)),
-        plain(row.last.and_then(|last| ago(last).ok())),
+        plain(row.cost.map(cents)),
+        plain(row.last.map(|last| ago(now.saturating_sub(last)))),
     ]
 }
 
 /// Cells side by side, each as wide as its column.
 fn line(cells: [Vec<Span<'static>>; 8], width: usize) -> Line<'static> {
     let kept: Vec<&Column> = COLUMNS.iter().filter(|column| width >= column.from).collect();
-    let fixed: usize = kept.iter().map(|column| column.width + 1).sum();
+    let fixed: usize = kept.iter().map(|column| column.room(width) + 1).sum();
     let rest = width.saturating_sub(fixed + 1);
     let mut spans = vec![Span::raw(" ")];
     for (column, cell) in COLUMNS.iter().zip(cells).filter(|(column, _)| width >= column.from) {
-        let room = if column.width == 0 { rest } else { column.width };
+        let room = if column.width == 0 { rest } else { column.room(width) };
         let mut left = room;
         let mut shown = Vec::new();
         for span in cell {
@@ -104,11 +113,8 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App) {
     let width = usize::from(head.width);
     let title =
         vec![Span::styled(" sabir", palette.accent()), Span::raw("  "), Span::styled(readable::line(&app.source), palette.dim())];
-    let count = if runs.narrowed() {
-        format!("{} of {} runs ", runs.shown.len(), runs.rows.len())
-    } else {
-        format!("{} runs ", runs.rows.len())
-    };
+    let all = super::run::count(runs.rows.len(), "run");
+    let count = if runs.narrowed() { format!("{} of {all} ", runs.shown.len()) } else { format!("{all} ") };
     let going = if live > 0 { format!("● {live} running  ") } else { String::new() };
     let right = vec![Span::styled(going, palette.busy()), Span::styled(count, palette.dim())];
     put(buffer, head, 0, &ends(title, right, width));

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use sabir_core::readable::{self, grouped};
 
-use super::{dollars, put};
+use super::{beneath, dollars, put};
 use crate::app::{App, Run};
 use crate::view::item::step;
 use crate::wrap::fit;
@@ -31,7 +31,7 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run, place: Rect) {
         for (path, added, removed) in &facts.files {
             let (added, removed) = (format!(" +{added}"), format!(" -{removed}"));
             let room = width.saturating_sub(added.len() + removed.len());
-            let path = tail(&readable::line(path), room);
+            let path = tail(&readable::line(beneath(run.row.cwd.as_deref(), path)), room);
             let pad = room.saturating_sub(unicode_width::UnicodeWidthStr::width(path.as_str()));
             lines.push(Line::from(vec![
                 Span::raw(path),

@@ -8,11 +8,14 @@ use sabir_core::readable;
 use sabir_core::view::call_detail;
 use serde_json::Value;
 
-use super::Palette;
+use super::{Palette, beneath};
 use super::item::{Look, Pen};
 
-/// What a call does, in a line.
+/// What a call does, in a line. A plan is shown as one.
 pub(super) fn detail(kind: ToolKind, title: Option<&str>, input: Option<&Clip>) -> Option<String> {
+    if kind == ToolKind::Plan {
+        return title.map(str::to_owned);
+    }
     call_detail(kind, title, input.map(|input| input.text.as_str()))
 }
 
@@ -25,7 +28,7 @@ fn sign(status: Option<ToolStatus>, palette: Palette) -> (&'static str, Style) {
     }
 }
 
-pub(super) fn write(pen: &mut Pen, what: &What, look: &Look) {
+pub(super) fn write(pen: &mut Pen, what: &What, look: &Look<'_>) {
     let What::Tool { name, tool_kind, title, input, output, status, exit_code, duration_ms, .. } = what else { return };
     let palette = pen.palette;
     let (sign, style) = sign(*status, palette);
@@ -40,7 +43,7 @@ pub(super) fn write(pen: &mut Pen, what: &What, look: &Look) {
         Span::styled(fold, palette.dim()),
         Span::styled(format!("{sign} "), style),
         Span::styled(readable::line(name), palette.name()),
-        Span::raw(format!("  {}", readable::line(&detail))),
+        Span::raw(format!("  {}", readable::line(beneath(look.folder, &detail)))),
     ];
     let mut right = Vec::new();
     if look.inside > 0 {
@@ -50,6 +53,7 @@ pub(super) fn write(pen: &mut Pen, what: &What, look: &Look) {
     match status {
         None => right.push(Span::styled(" running", palette.busy())),
         Some(ToolStatus::Ok) => {}
+        Some(ToolStatus::Error) => right.push(Span::styled(" failed", style)),
         Some(status) => right.push(Span::styled(format!(" {status}"), style)),
     }
     if let Some(code) = exit_code.filter(|code| *code != 0) {

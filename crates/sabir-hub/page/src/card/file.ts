@@ -3,9 +3,9 @@
 import type { Context } from "../card";
 import { countLines, showDiff } from "../diff";
 import { el, type Child } from "../dom";
-import { base, plural } from "../format";
+import { base, beneath, plural } from "../format";
 import { icon } from "../icons";
-import { show } from "../invisible";
+import { plain, show } from "../invisible";
 import { leftOut } from "../timeline";
 import type { Item, Of } from "../types";
 import { gapOf, more } from "./speech";
@@ -18,14 +18,16 @@ const WORDS = { create: "new", update: "changed", delete: "deleted", rename: "re
 export function file(item: Item, what: Of<"file">, context: Context): Child[] {
   const open = context.opened(item.id, "body");
   const name = el("span", { class: "file-path" });
-  const short = base(what.path);
+  const path = beneath(context.folder, what.path);
+  const short = base(path);
   const folder = el("span", { class: "file-folder" });
-  show(folder, what.path.slice(0, what.path.length - short.length));
+  show(folder, path.slice(0, path.length - short.length));
+  name.title = plain(what.path);
   const last = el("span", { class: "file-name" });
   show(last, short);
   name.append(folder, last);
   const was = what.from ? el("span", { class: "fact" }) : null;
-  if (was && what.from) show(was, `was ${what.from}`);
+  if (was && what.from) show(was, `was ${beneath(context.folder, what.from)}`);
   const head = el(
     "div",
     { class: "file-head" },

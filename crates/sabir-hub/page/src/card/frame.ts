@@ -1,7 +1,7 @@
 // What frames the rest: the beginning of a run, its turns, its end.
 
 import { el } from "../dom";
-import { count, dollars, duration, millis, plural, whole } from "../format";
+import { count, dollars, duration, millis, plural, spaced, whole } from "../format";
 import { show } from "../invisible";
 import type { Item, Of, TokensReport } from "../types";
 
@@ -14,7 +14,8 @@ export function runHead(what: Of<"run">): HTMLElement {
 /** A turn is a rule across the list, with what it used. */
 export function turn(item: Item, what: Of<"turn">): HTMLElement {
   const [from, until] = [millis(item.at), millis(item.until)];
-  const took = from !== null && until !== null ? duration(until - from) : null;
+  // A log has one time for a message; how long it took is not known then.
+  const took = from !== null && until !== null && until > from ? duration(until - from) : null;
   const tokens = what.tokens ? el("span", { title: explain(what.tokens) }, `${count(what.tokens.total)} tokens`) : null;
   const cost = what.costUsd == null ? null : el("span", null, dollars(what.costUsd));
   const stop = what.stopReason && !["end_turn", "stop", "tool_use", "completed"].includes(what.stopReason) ? el("span", null, what.stopReason) : null;
@@ -52,7 +53,7 @@ const OUTCOMES: Record<string, string> = {
 
 export function end(what: Of<"end">): HTMLElement {
   const facts = [
-    what.cause ? `cause: ${what.cause}` : null,
+    what.cause ? spaced(what.cause) : null,
     what.exitCode == null ? null : `exit code ${what.exitCode}`,
     what.signal ? `signal ${what.signal}` : null,
     what.durationMs == null ? null : duration(what.durationMs),

@@ -56,7 +56,7 @@ export function thinking(item: Item, clip: Clip, context: Context): Child[] {
   const head = button("toggle", { class: "head thinking-head", "aria-expanded": open ? "true" : "false" });
   const line = el("span", { class: "head-title" });
   line.append(open ? "" : plain(first.replace(/[*_#`]/g, "")).slice(0, 240));
-  head.append(icon("open"), el("span", { class: "head-name" }, "Reasoning"), line, el("span", { class: "fact" }, bytes(clip.size)));
+  head.append(icon("open"), el("span", { class: "head-name" }, "Reasoning"), line, clip.size >= 1024 ? el("span", { class: "fact" }, bytes(clip.size)) : "");
   if (!open) return [head];
   const body = el("div", { class: "said said-thinking" });
   markdown(body, context.whole(item.id, "text") ?? clip.text);

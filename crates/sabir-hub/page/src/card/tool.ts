@@ -3,7 +3,7 @@
 import { colour } from "../ansi";
 import type { Context } from "../card";
 import { el, type Child } from "../dom";
-import { bytes, duration, plural } from "../format";
+import { beneath, bytes, duration, plural } from "../format";
 import { icon } from "../icons";
 import { plain, show } from "../invisible";
 import { leftOut } from "../timeline";
@@ -17,6 +17,9 @@ const PEEK_TROUBLE = 14;
 const MOST_LINES = 5_000;
 /** A piece of a long text that is laid out on its own. */
 const CHUNK = 16 << 10;
+
+/** A smaller size says nothing. */
+export const WORTH_TELLING = 1024;
 
 /** Output of these is what the agent wanted to know, not what one looks for. */
 const QUIET = new Set(["read", "search", "edit", "delete", "move", "plan", "think"]);
@@ -38,7 +41,7 @@ export function tool(item: Item, what: Of<"tool">, context: Context): Child[] {
 }
 
 function head(what: Of<"tool">, given: Given, open: boolean, context: Context): HTMLElement {
-  const line = titleOf(what, given);
+  const line = beneath(context.folder, titleOf(what, given));
   const title = el("span", { class: what.toolKind === "execute" ? "head-title is-command" : "head-title" });
   show(title, line.slice(0, 400));
   return el(
@@ -61,7 +64,7 @@ function facts(what: Of<"tool">, context: Context): HTMLElement[] {
   }
   if (what.exitCode != null && what.exitCode !== 0) found.push(el("span", { class: "fact is-bad" }, `exit ${what.exitCode}`));
   else if (what.exitCode === 0) found.push(el("span", { class: "fact" }, "exit 0"));
-  if (QUIET.has(what.toolKind) && what.status === "ok" && what.output) found.push(el("span", { class: "fact" }, bytes(what.output.size)));
+  if (QUIET.has(what.toolKind) && what.status === "ok" && (what.output?.size ?? 0) >= WORTH_TELLING) found.push(el("span", { class: "fact" }, bytes(what.output?.size ?? 0)));
   if (what.durationMs != null) found.push(el("span", { class: "fact figure" }, duration(what.durationMs)));
   return found;
 }
@@ -89,8 +92,11 @@ function field(given: Given, ...names: string[]): string | null {
   return null;
 }
 
+/** The command, without the shell that it is handed to. */
 export function commandOf(given: Given): string | null {
-  return field(given, "command", "cmd", "script", "code");
+  const said = field(given, "command", "cmd", "script", "code");
+  const handed = said === null ? null : /^(?:\/\S*\/)?(?:ba|z|da)?sh -l?c ([\s\S]+)$/.exec(said)?.[1];
+  return handed == null ? said : (/^'([^']*)'$/.exec(handed)?.[1] ?? /^"([^"]*)"$/.exec(handed)?.[1] ?? handed);
 }
 
 /** A line that says what a call is about. */

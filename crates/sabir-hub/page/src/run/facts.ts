@@ -2,7 +2,8 @@
 
 import { plan } from "../card/ask";
 import { button, el, type Child } from "../dom";
-import { base, count, dollars, duration, exact, millis, UNKNOWN, whole } from "../format";
+import { base, count, dollars, duration, exact, millis, modelName, UNKNOWN, whole } from "../format";
+import { isHere } from "../status";
 import { plain, show } from "../invisible";
 import type { Timeline } from "../timeline";
 import type { Item, Session } from "../types";
@@ -68,16 +69,17 @@ export class Facts {
     const { overview } = session;
     const [from, until] = [millis(overview.started) ?? timeline.start(), millis(overview.last)];
     const live = isLive(session);
-    const took = from === null ? null : (live && session.connected ? now : (until ?? now)) - from;
+    const took = from === null ? null : (live && isHere(session) ? now : (until ?? now)) - from;
     const rows: [string, Child, string?][] = [
       ["Agent", [overview.agent ?? UNKNOWN, overview.agentVersion].filter(Boolean).join(" ")],
-      ["Model", overview.model ?? UNKNOWN],
+      ["Model", modelName(overview.model) ?? UNKNOWN, plain(overview.model ?? "")],
       ["Folder", overview.cwd ?? overview.workspace ?? UNKNOWN],
       ["Began", exact(overview.started ?? session.created) || UNKNOWN],
       ["Took", duration(took)],
       ["Tokens", count(overview.tokens), whole(overview.tokens)],
       ["Cost", dollars(overview.costUsd)],
-      ["Turns", whole(overview.turns)],
+      // A log that is listed in short does not say how many there are.
+      ["Turns", whole(Math.max(overview.turns ?? 0, timeline.turnCount()))],
       ["Tool calls", whole(overview.toolCalls)],
       ["Errors", whole(timeline.trouble().length)],
       ["Events", whole(timeline.last)],

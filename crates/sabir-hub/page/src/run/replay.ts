@@ -161,7 +161,7 @@ export class Replay {
     const start = this.timeline.start();
     const id = this.timeline.of(number);
     const item = this.timeline.items[id];
-    const at = millis(this.until === null ? (item?.until ?? item?.at) : item?.at);
+    const at = this.until === null ? millis(this.timeline.latest) : item ? this.timeline.when(item) : null;
     const time = start !== null && at !== null ? `${moment(at - start)} · ` : "";
     this.label.textContent = `${time}${whole(number)} / ${whole(this.timeline.last)}`;
     this.slider.setAttribute("aria-valuetext", `event ${number} of ${this.timeline.last}`);

@@ -35,6 +35,8 @@ export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
   const turns: Spans["turns"] = [];
   const busy: number[] = [];
   let [from, until] = [Infinity, -Infinity];
+  // Until when somebody else than the model was at work: what comes after it is the model's time.
+  let free: number | null = null;
   for (const item of timeline.items) {
     const begins = timed ? millis(item.at) : item.first;
     if (begins === null) continue;
@@ -47,10 +49,21 @@ export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
     if (what.kind === "turn") turns.push({ id: item.id, at: begins, number: item.turn ?? 0 });
     const colour = colourOf(item);
     if (colour === null) continue;
+    if (timed && item.parent == null) {
+      // A log has one time for a message. The model wrote it since what was before.
+      const waited = free !== null && free < begins && what.kind !== "prompt" && what.kind !== "permission" ? free : null;
+      if (waited !== null && begins === ends && what.kind !== "tool") {
+        spans.push({ id: item.id, from: waited, until: begins, lane: 0, colour });
+        free = ends;
+        continue;
+      }
+      if (waited !== null && what.kind === "tool") spans.push({ id: item.id, from: waited, until: begins, lane: 0, colour: "model" });
+      free = Math.max(free ?? ends, ends);
+    }
     let lane = 0;
     if (what.kind === "tool") {
-      const free = busy.findIndex((end) => end <= begins);
-      const place = free >= 0 ? free : Math.min(busy.length, MOST_LANES - 2);
+      const idle = busy.findIndex((end) => end <= begins);
+      const place = idle >= 0 ? idle : Math.min(busy.length, MOST_LANES - 2);
       busy[place] = Math.max(busy[place] ?? 0, ends);
       lane = place + 1;
     }

@@ -164,9 +164,11 @@ export class Waterfall {
     const full = new Float32Array(columns);
     const bad = new Uint8Array(columns);
     for (const span of this.spans.spans) {
+      // The model is at work most of the time. What stands out is what it had done.
+      const weight = span.colour === "model" ? 0.1 : 1;
       const left = Math.max(0, Math.floor((span.from - from) * scale));
       const right = Math.min(columns - 1, Math.floor((span.until - from) * scale));
-      for (let column = left; column <= right; column += 1) full[column] = (full[column] ?? 0) + 1;
+      for (let column = left; column <= right; column += 1) full[column] = (full[column] ?? 0) + weight;
       if (span.colour === "bad") bad[Math.min(left, columns - 1)] = 1;
     }
     // Roots, so that one call is seen beside a hundred.

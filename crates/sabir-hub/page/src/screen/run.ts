@@ -250,6 +250,8 @@ export class RunScreen implements Screen {
     return {
       link: this.exported ? null : `#/run/${encodeURIComponent(this.id)}`,
       start: this.timeline.start(),
+      when: (item) => this.timeline.when(item),
+      folder: this.timeline.folder,
       selected: this.selected,
       opened: (id, part) => this.looks.opened(id, part),
       whole: (id, part) => this.looks.whole(id, part),

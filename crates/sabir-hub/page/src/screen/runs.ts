@@ -2,13 +2,13 @@
 
 import { hub, type Choice } from "../api";
 import { button, el, frame, options, say, within } from "../dom";
-import { ago, base, count, dollars, duration, exact, millis, plural, UNKNOWN } from "../format";
+import { ago, base, count, dollars, duration, exact, millis, modelName, plural, UNKNOWN, whole } from "../format";
 import { icon } from "../icons";
 import { plain } from "../invisible";
 import type { Deeds } from "../keys";
 import { isLive } from "../run/facts";
 import { empty, failure, type Screen } from "../screen";
-import { PHASES, statusOf } from "../status";
+import { isHere, PHASES, statusOf } from "../status";
 import { follow } from "../stream";
 import type { Me, Session } from "../types";
 
@@ -224,9 +224,11 @@ export class RunsScreen implements Screen {
       next = after;
     }
     const all = [...this.sessions.values()];
-    const running = all.filter((one) => isLive(one) && one.connected).length;
-    const asks = all.filter((one) => one.overview.phase === "asking" && one.connected).length;
-    const words = [`${plural(all.length, "run")}${this.next === null ? "" : "+"}`, running > 0 ? `${running} live` : "", asks > 0 ? `${asks} waiting for an answer` : ""];
+    const running = all.filter((one) => isLive(one) && isHere(one)).length;
+    const asks = all.filter((one) => one.overview.phase === "asking" && isHere(one)).length;
+    const words = [this.next === null ? plural(all.length, "run") : `${whole(all.length)}+ runs`, running > 0 ? `${running} live` : "", asks > 0 ? `${asks} waiting for an answer` : ""];
+    // Without a run that does something now, its column is room for the others.
+    this.table.classList.toggle("is-quiet", !all.some((one) => isLive(one) && one.overview.tool));
     say(this.summary, nothing ? "" : words.filter(Boolean).join(" · "));
   }
 
@@ -270,14 +272,15 @@ function fillRow(row: HTMLElement, session: Session, now: number, selected: bool
   const [title, agent] = cell("run").children as unknown as [HTMLElement, HTMLElement];
   say(title, plain(overview.title ?? session.session));
   title.title = plain(overview.title ?? session.session);
-  say(agent, plain([overview.agent, overview.model].filter(Boolean).join(" · ")));
+  agent.title = plain(overview.model ?? "");
+  say(agent, plain([overview.agent, modelName(overview.model)].filter(Boolean).join(" · ")));
   const folder = overview.cwd ?? overview.workspace;
   say(cell("project"), plain(base(folder)) || UNKNOWN);
   cell("project").title = plain(folder ?? "");
   const live = isLive(session);
   say(cell("now"), live ? plain(overview.tool ?? "") : "");
   const [from, until] = [millis(overview.started), millis(overview.last)];
-  say(cell("time"), from === null ? UNKNOWN : duration((live && session.connected ? now : (until ?? now)) - from));
+  say(cell("time"), from === null ? UNKNOWN : duration((live && isHere(session) ? now : (until ?? now)) - from));
   say(cell("tokens"), count(overview.tokens));
   say(cell("cost"), dollars(overview.costUsd));
   say(cell("last"), ago(overview.last ?? session.updated, now));

@@ -44,6 +44,8 @@ export class SpendScreen implements Screen {
   readonly deeds: Deeds = { again: () => void this.load() };
   private usage: Usage | null = null;
   private plot: uPlot | null = null;
+  /** What the plot tells apart, the dearest first. */
+  private names: string[] = [];
   private readonly by = el("select", { "aria-label": "By" });
   private readonly measure = el("select", { "aria-label": "Measure" });
   private readonly range = el("select", { "aria-label": "Range" });
@@ -83,7 +85,7 @@ export class SpendScreen implements Screen {
   }
 
   private size(): { width: number; height: number } {
-    return { width: Math.max(200, this.chart.clientWidth), height: Math.max(160, Math.min(320, Math.round(window.innerHeight * 0.36))) };
+    return { width: Math.max(200, this.chart.clientWidth), height: Math.max(160, Math.min(440, Math.round(window.innerHeight * 0.42))) };
   }
 
   private async load(): Promise<void> {
@@ -116,29 +118,37 @@ export class SpendScreen implements Screen {
       total("Output", count(all?.output), null),
       total("Sessions", whole(all?.sessions), null),
     );
+    const ranked = [...groups].sort((a, b) => (kept.measure === "cost" ? (b.cost ?? 0) - (a.cost ?? 0) : b.tokens - a.tokens)).map((group) => group.name);
+    this.names = ranked.length > MOST ? [...ranked.slice(0, MOST - 1), "others"] : ranked;
     this.drawTable(groups);
-    this.drawPlot(rows, groups);
+    this.drawPlot(rows);
     this.note.textContent = note ?? "";
+  }
+
+  /** The colour of a group: the same in the plot and in the table. */
+  private series(name: string): number {
+    const place = this.names.indexOf(name);
+    return place >= 0 ? place : this.names.length - 1;
   }
 
   private drawTable(groups: Group[]): void {
     const names: Record<By, string> = { agent: "Agent", model: "Model", project: "Project" };
     const heads = [names[kept.by], "Sessions", "Input", "Cached", "Output", "Tokens", "Cost"];
     const rows = groups.map((group) => {
-      const name = el("th", { scope: "row" });
-      show(name, group.name);
+      const label = el("span");
+      show(label, group.name);
+      const name = el("th", { scope: "row" }, el("span", { class: "spend-name" }, el("span", { class: `swatch series-${this.series(group.name)}`, "aria-hidden": "true" }), label));
       const figures = [whole(group.sessions), count(group.input), count(group.cache), count(group.output), count(group.tokens)];
       const cost = group.partly && group.cost !== null ? `${dollars(group.cost)}+` : dollars(group.cost);
-      return el("tr", null, name, ...figures.map((figure) => el("td", null, figure)), el("td", null, cost));
+      return el("tr", null, name, ...figures.map((figure, place) => el("td", { class: place > 0 && place < 4 ? "is-part" : null }, figure)), el("td", null, cost));
     });
-    const head = el("thead", null, el("tr", null, ...heads.map((name) => el("th", { scope: "col" }, name))));
+    const head = el("thead", null, el("tr", null, ...heads.map((name, place) => el("th", { scope: "col", class: place > 1 && place < 5 ? "is-part" : null }, name))));
     this.table.replaceChildren(el("caption", { class: "sr-only" }, `Totals by ${kept.by}`), head, el("tbody", null, ...rows));
   }
 
-  private drawPlot(rows: UsageRow[], groups: Group[]): void {
+  private drawPlot(rows: UsageRow[]): void {
     const value = (row: UsageRow) => (kept.measure === "cost" ? (row.costUsd ?? 0) : (row.tokens.total ?? 0));
-    const ranked = [...groups].sort((a, b) => (kept.measure === "cost" ? (b.cost ?? 0) - (a.cost ?? 0) : b.tokens - a.tokens)).map((group) => group.name);
-    const names = ranked.length > MOST ? [...ranked.slice(0, MOST - 1), "others"] : ranked;
+    const names = this.names;
     const days = everyDay(rows);
     const places = new Map(days.map((day, place) => [day, place]));
     const layers = names.map(() => new Array<number>(days.length).fill(0));

@@ -5,7 +5,7 @@ import { deflateSync, inflateSync } from "node:zlib";
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
 /** The same picture with at most so many colours. */
-export function small(png, most = 128) {
+export function small(png, most = 96) {
   const { width, height, points } = decode(png);
   const { colours, places } = reduce(points, most);
   const rows = Buffer.alloc((width + 1) * height);

@@ -82,7 +82,7 @@ async function keep(name, png) {
 
 async function pages(address, featured) {
   const { origin } = new URL(address);
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, deviceScaleFactor: 1.5, reducedMotion: "reduce" });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, deviceScaleFactor: 1.25, reducedMotion: "reduce" });
   const page = await context.newPage();
   await page.goto(address);
   await page.locator("tbody tr", { hasText: "running" }).waitFor();
@@ -96,10 +96,13 @@ async function pages(address, featured) {
       await page.goto(`${origin}/#/`);
       await page.locator("tbody tr").first().waitFor();
     },
-    run,
+    run: async () => {
+      await run();
+      await page.keyboard.press("n");
+    },
     diff: async () => {
       await run();
-      await page.locator(".facts-file").first().click();
+      await page.locator(".facts-file").first().evaluate((file) => file.click());
       await page.locator(".diff").first().waitFor();
     },
     spend: async () => {
@@ -127,13 +130,15 @@ async function pages(address, featured) {
 
 async function terminals(featured) {
   const { PATH, HOME, SABIR_HOME, TZ, LANG } = environment;
-  await terminal.start([sabir, "tui"], { columns: 132, rows: 36, folder: home, environment: { PATH, HOME, SABIR_HOME, TZ, LANG } });
-  const list = await terminal.screen("Search times out");
-  await terminal.press("Down", "Enter");
-  await terminal.screen("Tokens");
+  await terminal.start(["env", "-u", "NO_COLOR", sabir, "tui"], { columns: 120, rows: 32, folder: home, environment: { PATH, HOME, SABIR_HOME, TZ, LANG } });
+  await terminal.screen("Search times out");
+  await terminal.press("Down");
+  const list = await terminal.screen("add a test");
+  await terminal.press("Enter");
+  await terminal.screen("TOKENS");
   await terminal.press("g", "e");
   const run = await terminal.screen("fifty_at_once");
-  const page = await browser.newPage({ viewport: { width: 1200, height: 800 }, deviceScaleFactor: 1.5 });
+  const page = await browser.newPage({ viewport: { width: 1200, height: 800 }, deviceScaleFactor: 1.25 });
   for (const scheme of ["light", "dark"]) {
     for (const [name, screen] of Object.entries({ "tui-runs": list, "tui-run": run })) {
       await page.setContent(asPage(screen, scheme, name === "tui-run" ? `sabir tui ${featured.slice(0, 4)}` : "sabir tui"));

@@ -48,7 +48,7 @@ export class Terminal {
 /** A screen as a page that shows it. */
 export function asPage(screen, scheme, title) {
   const look = scheme === "dark" ? DARK : LIGHT;
-  const lines = screen.split("\n").map((line) => cells(line, look)).join("\n");
+  const lines = cells(screen, look);
   const [bar, edge] = scheme === "dark" ? ["#212429", "#2f3339"] : ["#f1f1ee", "#dcdcd7"];
   return `<!doctype html><meta charset="utf-8"><style>
     body { margin: 0; background: ${look.ground}; }
@@ -60,11 +60,13 @@ export function asPage(screen, scheme, title) {
   </style><div class="window"><div class="bar"><i></i><i></i><i></i><span>${safe(title)}</span></div><pre>${lines}</pre></div>`;
 }
 
-/** A line of the terminal: pieces that look alike. */
-function cells(line, look) {
+/** A screen as pieces that look alike. How one ends is how the next line begins. */
+function cells(screen, look) {
   let [state, out] = [{}, ""];
-  for (const [, codes, text] of `\u001b[m${line}`.matchAll(/\u001b\[([0-9;]*)m([^\u001b]*)/g)) {
-    state = codes.split(";").map(Number).reduce((now, code) => changed(now, code), state);
+  for (const [, codes, text] of `\u001b[m${screen}`.matchAll(/\u001b\[([0-9;]*)m([^\u001b]*)/g)) {
+    // The sixteen colours may be told by their numbers in the table of 256.
+    const told = codes.replace(/\b([34])8;5;(\d+)/g, (_, which, number) => String(Number(number) + (number > 7 ? Number(which) * 10 + 52 : Number(which) * 10)));
+    state = told.split(";").map(Number).reduce((now, code) => changed(now, code), state);
     if (text === "") continue;
     let [front, back] = [look.colours[state.front] ?? look.text, look.colours[state.back] ?? null];
     if (state.turned) [front, back] = [back ?? look.ground, front];

@@ -174,9 +174,13 @@ export class Waterfall {
     // Roots, so that one call is seen beside a hundred.
     const most = Math.sqrt(full.reduce((high, value) => Math.max(high, value), 1));
     draw.fillStyle = colours.look;
-    for (let column = 0; column < columns; column += 1) {
-      const value = (Math.sqrt(full[column] ?? 0) / most) * (height - 4);
-      if (value > 0) draw.fillRect(column, height - value, 1, value);
+    // Columns that are alike are one bar: side by side they would show seams where a pixel of the page is not one of the screen.
+    for (let column = 0; column < columns; ) {
+      const begin = column;
+      const here = full[begin] ?? 0;
+      while (column < columns && full[column] === here) column += 1;
+      const value = (Math.sqrt(here) / most) * (height - 4);
+      if (value > 0) draw.fillRect(begin, height - value, column - begin, value);
     }
     draw.fillStyle = colours.bad;
     bad.forEach((is, column) => is && draw.fillRect(column - 0.5, 0, 2, height));

@@ -7,7 +7,8 @@ export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return UNKNOWN;
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
+  // As clocks do: a second counts when it is over.
+  const seconds = Math.floor(ms / 1000);
   if (seconds < 60) return `${seconds} s`;
   return clock(seconds);
 }

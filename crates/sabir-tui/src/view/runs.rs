@@ -133,7 +133,8 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App) {
     for (row, (place, index)) in (0..body.height).zip(runs.shown.iter().enumerate().skip(runs.top)) {
         let mut line = line(cells(&runs.rows[*index], app.now, palette), width);
         if chosen == Some(place) {
-            line = line.patch_style(palette.chosen());
+            // One bar: colours would be grounds of their own in it.
+            line.spans.iter_mut().for_each(|span| span.style = palette.chosen());
         }
         put(buffer, body, row, &line);
     }

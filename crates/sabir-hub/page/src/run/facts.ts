@@ -67,7 +67,9 @@ export class Facts {
   private summary(session: Session | null, timeline: Timeline, now: number): void {
     if (session === null) return;
     const { overview } = session;
-    const [from, until] = [millis(overview.started) ?? timeline.start(), millis(overview.last)];
+    // What a sub-agent did is told last, with times before the end.
+    const ends = [millis(overview.last), millis(timeline.latest)].filter((time) => time !== null);
+    const [from, until] = [millis(overview.started) ?? timeline.start(), ends.length > 0 ? Math.max(...ends) : null];
     const live = isLive(session);
     const took = from === null ? null : (live && isHere(session) ? now : (until ?? now)) - from;
     const rows: [string, Child, string?][] = [

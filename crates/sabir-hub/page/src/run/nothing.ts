@@ -1,8 +1,9 @@
 // What stands where rows would be, when there are none.
 
-import { button } from "../dom";
+import type { Refused } from "../api";
+import { button, say } from "../dom";
 import type { Show } from "../rows";
-import { empty } from "../screen";
+import { empty, failure } from "../screen";
 
 export function nothing(feed: HTMLElement, rows: number, show: Show, live: boolean): void {
   const box = feed.parentElement;
@@ -16,4 +17,11 @@ export function nothing(feed: HTMLElement, rows: number, show: Show, live: boole
   box.append(
     show === "all" ? empty("Nothing has happened yet", words) : empty("Nothing of this kind", "", button("show-all", {}, "Show everything")),
   );
+}
+
+/** Of a run that can't be had there is nothing to search, to play or to draw. */
+export function missing(screen: HTMLElement, heading: HTMLElement, feed: HTMLElement, error: Refused): void {
+  screen.classList.add("is-missing");
+  say(heading, "Run");
+  feed.parentElement?.replaceChildren(failure(error));
 }

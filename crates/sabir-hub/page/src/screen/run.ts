@@ -18,11 +18,12 @@ import { guess } from "../run/guess";
 import { layout } from "../run/layout";
 import { copyLink } from "../run/link";
 import { Looks } from "../run/looks";
-import { nothing } from "../run/nothing";
+import { missing, nothing } from "../run/nothing";
 import { Orders } from "../run/orders";
 import { Replay } from "../run/replay";
+import { scrolls } from "../run/scrolls";
 import { Waterfall } from "../run/waterfall";
-import { failure, type Screen } from "../screen";
+import type { Screen } from "../screen";
 import { statusOf } from "../status";
 import { follow, type Link, type Told } from "../stream";
 import { onTheme } from "../theme";
@@ -143,7 +144,7 @@ export class RunScreen implements Screen {
 
   private linked(link: Link, error: Refused | null): void {
     if (error) {
-      this.feed.parentElement?.replaceChildren(failure(error));
+      missing(this.element, this.heading, this.feed, error);
       return;
     }
     this.link.dataset.link = link;
@@ -349,11 +350,11 @@ export class RunScreen implements Screen {
   private hears(): void {
     options(this.shows, SHOWS, "all");
     this.shows.addEventListener("change", () => this.filter(this.shows.value as Show));
-    // Who scrolls up wants to read, not to follow.
-    this.feed.addEventListener("wheel", (event) => event.deltaY < 0 && this.follow(false), { passive: true });
-    this.feed.addEventListener("touchmove", () => !this.list.atEnd() && this.follow(false), { passive: true });
-    this.feed.addEventListener("keydown", (event) => ["PageUp", "ArrowUp", "Home"].includes(event.key) && this.follow(false));
-    this.feed.addEventListener("scroll", () => this.live && !this.following && this.replay.until === null && this.list.atEnd() && this.selected < 0 && this.follow(true), { passive: true });
+    scrolls(this.feed, {
+      atEnd: () => this.list.atEnd(),
+      leave: () => this.follow(false),
+      reach: () => this.live && !this.following && this.replay.until === null && this.selected < 0 && this.follow(true),
+    });
     this.element.addEventListener("click", (event) => {
       const pressed = within(event, "data-do");
       const row = within(event, "data-id");

@@ -236,11 +236,13 @@ export class RunsScreen implements Screen {
     if (kept.agent || kept.status || kept.since || kept.text) {
       return empty("No run fits", "Other words or fewer filters may find it.", button("clear", {}, "Clear the filters"));
     }
-    const command = this.me.local ? "sabir run claude -- \"say hello\"" : `WS_URL=${location.protocol === "https:" ? "wss" : "ws"}://${location.host} SESSION_ID=first sabir shell`;
+    const hub = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}`;
+    const command = this.me.local ? "sabir run claude \"say hello\"" : `sabir shell --hub ${hub} --session first -- localexec "make test"`;
     const words = this.me.local
       ? "Runs of the agents on this machine appear here, old ones too. To make one:"
       : "Runs appear here as soon as a shell sends one. To send one, in a terminal:";
-    return empty("No runs yet", words, el("pre", { class: "command" }, command));
+    const demo = this.me.local ? [el("p", null, "Or look at a few that were recorded, without any agent:"), el("pre", { class: "command" }, "sabir demo")] : [];
+    return empty("No runs yet", words, el("pre", { class: "command" }, command), ...demo);
   }
 }
 

@@ -63,7 +63,7 @@ export class RunScreen implements Screen {
   private readonly status = el("span", { class: "status" });
   private readonly link = el("span", { class: "link-state", role: "status" });
   private readonly jump = button("follow", { class: "jump", hidden: true }, icon("down"), el("span", null, "Follow"));
-  private readonly errors = button("next-error", { class: "errors", hidden: true });
+  private readonly errors = button("next-error", { class: "errors", hidden: true, title: "Next error (n)" });
   private readonly shows = el("select", { "aria-label": "Show" });
   private readonly ask = frame(() => this.refresh());
   private calmed = 0;
@@ -185,8 +185,7 @@ export class RunScreen implements Screen {
   }
 
   private refresh(): void {
-    const { items } = this.timeline;
-    const until = this.replay.until ?? Infinity;
+    const [items, until] = [this.timeline.items, this.replay.until ?? Infinity];
     const plainly = !this.timeline.reordered && until === Infinity && this.folded.size === 0;
     if (plainly && this.counted > 0) {
       const same = this.rows.length;
@@ -222,7 +221,6 @@ export class RunScreen implements Screen {
     const count = this.timeline.trouble().length;
     this.errors.hidden = count === 0;
     this.errors.replaceChildren(icon("warning"), String(count), el("span", { class: "errors-word" }, count === 1 ? "error" : "errors"));
-    this.errors.title = "Next error (n)";
     // Of a very long run they take longer, and then they come less often.
     this.pause = Math.max(CALM, 8 * (performance.now() - now));
   }
@@ -251,8 +249,7 @@ export class RunScreen implements Screen {
     return {
       link: this.exported ? null : `#/run/${encodeURIComponent(this.id)}`,
       start: this.timeline.start(),
-      when: (item) => this.timeline.when(item),
-      folder: this.timeline.folder,
+      when: (item) => this.timeline.when(item), folder: this.timeline.folder,
       selected: this.selected,
       opened: (id, part) => this.looks.opened(id, part),
       whole: (id, part) => this.looks.whole(id, part),
@@ -343,7 +340,7 @@ export class RunScreen implements Screen {
   }
 
   async copyLink(): Promise<void> {
-    const item = this.timeline.items[this.selected] ?? this.timeline.items[this.list.inSight()[0]];
+    const item = this.timeline.items[this.selected >= 0 ? this.selected : this.list.inSight()[0]];
     if (item && !this.exported) await copyLink(this.id, item.first);
   }
 

@@ -92,11 +92,16 @@ function field(given: Given, ...names: string[]): string | null {
   return null;
 }
 
+const SHELL = /^(?:\/\S*\/)?(?:ba|z|da)?sh$/;
+const HANDED = /^(?:\/\S*\/)?(?:ba|z|da)?sh -l?c (?:'([^']*)'|"([^"]*)")$/;
+
 /** The command, without the shell that it is handed to. */
 export function commandOf(given: Given): string | null {
-  const said = field(given, "command", "cmd", "script", "code");
-  const handed = said === null ? null : /^(?:\/\S*\/)?(?:ba|z|da)?sh -l?c ([\s\S]+)$/.exec(said)?.[1];
-  return handed == null ? said : (/^'([^']*)'$/.exec(handed)?.[1] ?? /^"([^"]*)"$/.exec(handed)?.[1] ?? handed);
+  const said = given.fields?.command;
+  if (Array.isArray(said) && said.length === 3 && SHELL.test(String(said[0])) && /^-l?c$/.test(String(said[1]))) return String(said[2]);
+  const whole = field(given, "command", "cmd", "script", "code");
+  const handed = HANDED.exec(whole ?? "");
+  return handed ? (handed[1] ?? handed[2] ?? null) : whole;
 }
 
 /** A line that says what a call is about. */

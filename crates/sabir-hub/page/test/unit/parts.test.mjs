@@ -14,8 +14,8 @@ let page;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "sabir-page-"));
-  const names = ["ansi", "diff", "format", "invisible", "rows", "stream", "syntax", "timeline"];
-  const contents = names.map((name) => `export * as ${name} from "./${name}";`).join("\n");
+  const names = ["ansi", "diff", "format", "invisible", "rows", "stream", "syntax", "timeline", "status", "run/spans", "card/tool"];
+  const contents = names.map((name) => `export * as ${name.split("/").at(-1)} from "./${name}";`).join("\n");
   await build({ stdin: { contents, resolveDir: source, loader: "ts" }, bundle: true, format: "esm", outfile: join(folder, "parts.mjs"), logLevel: "error" });
   page = await import(pathToFileURL(join(folder, "parts.mjs")));
 });
@@ -114,4 +114,64 @@ test("what is not known is a dash", () => {
   assert.deepEqual([dollars(null), count(undefined), duration(null)], ["—", "—", "—"]);
   assert.deepEqual([dollars(0), dollars(0.0042), dollars(1234.5)], ["$0.00", "$0.0042", "$1,234.50"]);
   assert.deepEqual([duration(999), duration(9_940), duration(65_000), duration(3_700_000)], ["999 ms", "9.9 s", "1:05", "1:01:40"]);
+});
+
+test("names are said as people say them", () => {
+  const { modelName, spaced, beneath } = page.format;
+  assert.deepEqual([modelName("claude-sonnet-4-5-20250929"), modelName("gpt-5.2-codex"), modelName(null)], ["claude-sonnet-4-5", "gpt-5.2-codex", null]);
+  assert.deepEqual([spaced("rateLimited"), spaced("max_turns")], ["rate limited", "max turns"]);
+  assert.deepEqual([beneath("/src/a", "/src/a/b.rs"), beneath("/src/a/", "/src/a/b.rs"), beneath("/src/a", "/src/ab/c.rs"), beneath(null, "/x")], ["b.rs", "b.rs", "/src/ab/c.rs", "/x"]);
+});
+
+test("a command is shown without the shell that it is handed to", () => {
+  const command = (value) => page.tool.commandOf({ fields: { command: value }, text: "" });
+  assert.equal(command(["bash", "-lc", "make test"]), "make test");
+  assert.equal(command("/bin/bash -lc 'git tag | head -3'"), "git tag | head -3");
+  assert.equal(command("sh -c \"ls\""), "ls");
+  assert.equal(command("bashful -c x"), "bashful -c x");
+  assert.equal(command("bash -c 'a' && echo 'b'"), "bash -c 'a' && echo 'b'");
+});
+
+test("a run without a shell is never away", () => {
+  const session = (connected, shell) => ({ connected, shell, overview: { phase: "running" } });
+  const words = [session(true, "sabir"), session(false, "sabir"), session(false, null)].map((one) => page.status.statusOf(one).words);
+  assert.deepEqual(words, ["running", "away", "running"]);
+});
+
+test("items without a time stand where they happened, and a run ends when its last item does", () => {
+  const timeline = new page.timeline.Timeline();
+  const at = (second) => `2026-01-01T00:00:${String(second).padStart(2, "0")}.000Z`;
+  const put = (...rest) => timeline.apply({ put: item(...rest) });
+  put(0, 1, { kind: "run", agent: "x", cwd: "/src" });
+  put(1, 2, { kind: "text", text: clip("a") }, { at: at(5) });
+  put(2, 3, { kind: "text", text: clip("b") });
+  put(3, 4, { kind: "text", text: clip("main, late") }, { at: at(40) });
+  put(4, 5, { kind: "text", text: clip("sub-agent, told last") }, { at: at(20) });
+  put(5, 6, { kind: "end", outcome: "completed" });
+  const seconds = timeline.items.map((one) => (timeline.when(one) - Date.parse(at(0))) / 1000);
+  assert.deepEqual(seconds, [5, 5, 5, 40, 20, 40]);
+  assert.deepEqual([timeline.latest, timeline.folder], [at(40), "/src"]);
+});
+
+test("that a run failed is an error only where nothing says why", () => {
+  const failed = (...whats) => {
+    const timeline = new page.timeline.Timeline();
+    whats.forEach((what, id) => timeline.apply({ put: item(id, id + 1, what) }));
+    return timeline.trouble();
+  };
+  assert.deepEqual(failed({ kind: "end", outcome: "failed" }), [0]);
+  assert.deepEqual(failed({ kind: "error", message: "429", fatal: true }, { kind: "end", outcome: "failed" }), [0]);
+});
+
+test("the time before a message is the model's, the time before a prompt is not", () => {
+  const timeline = new page.timeline.Timeline();
+  const at = (second) => new Date(second * 1000).toISOString();
+  const put = (...rest) => timeline.apply({ put: item(...rest) });
+  put(0, 1, { kind: "prompt", text: clip("go") }, { at: at(0) });
+  put(1, 2, { kind: "text", text: clip("I will") }, { at: at(4) });
+  put(2, 3, { kind: "tool", toolKind: "execute", status: "ok", durationMs: 3000 }, { at: at(6), until: at(9) });
+  put(3, 4, { kind: "prompt", text: clip("more") }, { at: at(60) });
+  const { spans } = page.spans.spansOf(timeline, false, 0);
+  const told = spans.map((span) => [span.id, span.from / 1000, span.until / 1000, span.lane, span.colour]);
+  assert.deepEqual(told, [[0, 0, 0, 0, "ask"], [1, 0, 4, 0, "model"], [2, 4, 6, 0, "model"], [2, 6, 9, 1, "act"], [3, 60, 60, 0, "ask"]]);
 });

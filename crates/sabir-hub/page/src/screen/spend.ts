@@ -137,7 +137,7 @@ export class SpendScreen implements Screen {
     const rows = groups.map((group) => {
       const label = el("span");
       show(label, group.name);
-      const name = el("th", { scope: "row" }, el("span", { class: "spend-name" }, el("span", { class: `swatch series-${this.series(group.name)}`, "aria-hidden": "true" }), label));
+      const name = el("th", { scope: "row" }, el("span", { class: `swatch series-${this.series(group.name)}`, "aria-hidden": "true" }), label);
       const figures = [whole(group.sessions), count(group.input), count(group.cache), count(group.output), count(group.tokens)];
       const cost = group.partly && group.cost !== null ? `${dollars(group.cost)}+` : dollars(group.cost);
       return el("tr", null, name, ...figures.map((figure, place) => el("td", { class: place > 0 && place < 4 ? "is-part" : null }, figure)), el("td", null, cost));

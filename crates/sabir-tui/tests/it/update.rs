@@ -21,7 +21,7 @@ fn line_of(screen: &mut Screen, text: &str) -> Option<u16> {
 fn runs_that_go_on_are_first_and_the_latest_come_next() {
     let mut screen = Screen::listed(80, 24);
     let order: Vec<Option<u16>> =
-        ["● running", "? asking", "✓ success", "✗ error", "… incomplete"].map(|state| line_of(&mut screen, state)).to_vec();
+        ["● running", "? asks", "✓ done", "✗ failed", "… incomplete"].map(|state| line_of(&mut screen, state)).to_vec();
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
 }
 
@@ -196,7 +196,7 @@ fn only_some_items_are_shown_when_that_is_wanted() {
 #[test]
 fn the_mouse_scrolls_chooses_and_opens() {
     let mut screen = Screen::listed(80, 24);
-    let row = line_of(&mut screen, "✓ success").expect("shown");
+    let row = line_of(&mut screen, "✓ done").expect("shown");
     let click = |row| mouse(MouseEventKind::Down(MouseButton::Left), 5, row);
     assert_eq!(screen.app.update(click(row)), []);
     assert_eq!(screen.app.update(click(row)), [Effect::Watch { ticket: 1, id: "c0de".to_owned() }]);

@@ -178,6 +178,14 @@ test("who may only look has no buttons", async () => {
   assert.equal(await page.getByRole("button", { name: /Allow|Cancel|Send/ }).count(), 0);
 });
 
+test("of a run that is not there nothing but that is shown", async () => {
+  await go("#/run/gone");
+  await page.getByRole("heading", { name: "Not found" }).waitFor();
+  for (const part of [".waterfall", ".run-tools", ".run-foot", ".link-state"]) assert.ok(!(await page.locator(part).isVisible()), part);
+  await page.getByRole("link", { name: "All runs" }).click();
+  await page.getByText("No runs yet").waitFor();
+});
+
 test("what an agent prints does nothing", async () => {
   const evil = `<script>window.hit=1</script><img src=x onerror="window.hit=1"><svg onload="window.hit=1">`;
   hub.add("evil", items(

@@ -66,6 +66,16 @@ impl Page {
         self.ask("GET", path, &self.address, token, "")
     }
 
+    /// Waits until the list says that of a session; what it says.
+    fn wait(&self, session: &str, token: &str, what: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        let head = format!("GET /v1/sessions/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).expect("sent");
+        let name = format!("\"session\":\"{session}\"");
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        lines.into_iter().find(|line| line.contains(&name) && line.contains(what)).expect("it comes to that")
+    }
+
     fn enter(&self) -> (u16, String) {
         let body = json!({ "token": self.token }).to_string();
         let (status, reply) = self.ask("POST", "/v1/enter", &self.address, "", &body);
@@ -136,15 +146,13 @@ fn the_demo_goes_the_whole_path_and_leaves_nothing() {
     let (status, token) = page.enter();
     assert_eq!(status, 200);
     for agent in ["claude-code", "codex", "pi"] {
-        let path = format!("/v1/sessions/demo-{agent}");
-        while !page.get(&path, &token).1.contains("\"phase\":\"running\"") {}
-        let (_, session) = page.get(&path, &token);
+        let session = page.wait(&format!("demo-{agent}"), &token, "\"phase\":\"running\"");
         assert!(session.contains("\"takes\":[\"cancel\"]") && session.contains("\"workspace\":\"demo\""), "{session}");
     }
     // One is cancelled from the page, the rest by Ctrl-C.
     let order = r#"{"kind":"cancel"}"#;
     assert_eq!(page.ask("POST", "/v1/sessions/demo-pi/orders", &page.address, &token, order).0, 201);
-    while !page.get("/v1/sessions/demo-pi", &token).1.contains("\"phase\":\"cancelled\"") {}
+    page.wait("demo-pi", &token, "\"phase\":\"cancelled\"");
     page.interrupt();
     let mut said = String::new();
     page.child.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");

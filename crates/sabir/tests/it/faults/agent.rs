@@ -106,9 +106,13 @@ fn writes_that_wait_are_noticed() {
     let mut present = agent.come();
     // More than a pipe holds, and nobody reads: it is stuck until somebody does.
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let place = Path::new("/proc").join(child.id().to_string()).join("wchan");
+    let threads = Path::new("/proc").join(child.id().to_string()).join("task");
     let reading = std::thread::spawn(move || {
-        while !std::fs::read_to_string(&place).expect("it runs").contains("pipe_write") {
+        let is_stuck = |thread: std::io::Result<std::fs::DirEntry>| {
+            let place = std::fs::read_to_string(thread.expect("a thread").path().join("wchan"));
+            place.is_ok_and(|place| place.contains("pipe_write"))
+        };
+        while !std::fs::read_dir(&threads).expect("it runs").any(is_stuck) {
             std::thread::yield_now();
         }
         let seen = Instant::now();

@@ -42,14 +42,13 @@ impl Page {
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut talk = BufReader::new(child.stderr.take().expect("a pipe"));
-        loop {
-            let mut line = String::new();
-            assert!(talk.read_line(&mut line).expect("a line") > 0, "it says where the page is");
-            if let Some((address, token)) = line.trim().split_once("http://").and_then(|(_, rest)| rest.split_once("/#token=")) {
-                let (address, token) = (address.to_owned(), token.to_owned());
-                return Self { child, talk, address, token };
-            }
-        }
+        let way_in = |line: std::io::Result<String>| {
+            let line = line.expect("text");
+            let (address, token) = line.trim().split_once("http://")?.1.split_once("/#token=")?;
+            Some((address.to_owned(), token.to_owned()))
+        };
+        let (address, token) = talk.by_ref().lines().find_map(way_in).expect("it says where the page is");
+        Self { child, talk, address, token }
     }
 
     fn ask(&self, method: &str, path: &str, host: &str, token: &str, body: &str) -> (u16, String) {

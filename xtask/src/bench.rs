@@ -7,7 +7,9 @@ mod latency;
 mod loops;
 mod measure;
 mod parse;
+mod peers;
 mod run;
+mod sessions;
 mod stream;
 mod usage;
 

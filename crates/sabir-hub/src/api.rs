@@ -204,27 +204,42 @@ pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): N
     Ok(Json(Results { session: id, last: at, runs: results.finish() }))
 }
 
-/// The log of a session: its messages, one on each line.
+/// From where on.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct After {
+    /// Messages after this number
+    #[serde(default)]
+    after: u64,
+}
+
+/// The log of a session: its messages, one on each line. Who writes it may read it back.
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/log",
     operation_id = "getLog",
     tag = "sessions",
-    params(("session" = String, Path, description = "The session")),
+    params(("session" = String, Path, description = "The session"), After),
     responses(
         (status = 200, description = "The messages that there are", body = String, content_type = "application/x-ndjson"),
-        (status = 400, description = "Not an id"),
+        (status = 400, description = "Not an id, or not a number"),
         (status = 404, description = "There is no such session"),
         Refusals,
     ),
     security(("token" = []))
 )]
-pub(crate) async fn log(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Response, Refused> {
-    asker.may(Deed::See)?;
+pub(crate) async fn log(
+    State(hub): State<Shared>,
+    asker: Asker,
+    Named(id): Named,
+    after: Result<Query<After>, QueryRejection>,
+) -> Result<Response, Refused> {
+    asker.may(Deed::ReadBack(&id))?;
+    let Query(After { after }) = after.map_err(|error| malformed(error.body_text()))?;
     let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());
     // It ends where the log ended when it was asked for, also when more comes meanwhile.
-    let pages = stream::try_unfold((hub, id, 0), move |(hub, id, at)| async move {
+    let pages = stream::try_unfold((hub, id, after), move |(hub, id, at)| async move {
         if at >= length {
             return Ok(None);
         }

@@ -5,12 +5,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sabir_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::clock::now;
+use crate::lock::locked;
 
 const FILE: &str = "audit.jsonl";
 
@@ -52,7 +53,7 @@ impl Audit {
         let mut line = serde_json::to_vec(&Line { at: now(), who, what, session, order, accepted })?;
         line.push(b'\n');
         let file = Arc::clone(&self.0);
-        let write = move || file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+        let write = move || locked(&file).write_all(&line);
         tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
     }
 }

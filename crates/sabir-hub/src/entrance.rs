@@ -7,7 +7,7 @@
 //! What stands after `#` is never sent with a request, and it is good once: an address that stays in the history of a
 //! browser, or that somebody looks at later, opens nothing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -24,6 +24,7 @@ use crate::auth::{Deed, Visitor};
 use crate::clock::now;
 use crate::hub::{Asker, Peer, Refused, Shared, malformed};
 use crate::ingest::http::body;
+use crate::lock::locked;
 use crate::openapi::Refusals;
 
 /// What is sent to enter is not longer than this.
@@ -57,7 +58,7 @@ impl Entrance {
         let mut bytes = [0_u8; 24];
         SystemRandom::new().fill(&mut bytes).ok()?;
         let token = hexadecimal(&bytes);
-        let mut waiting = self.lock();
+        let mut waiting = locked(&self.0.waiting);
         if waiting.len() >= MOST {
             waiting.remove(0);
         }
@@ -73,7 +74,7 @@ impl Entrance {
     /// Uses a one-time token up.
     fn enter(&self, token: &str) -> bool {
         let digest = hashed(token);
-        let mut waiting = self.lock();
+        let mut waiting = locked(&self.0.waiting);
         let before = waiting.len();
         waiting.retain(|known| !same(known, &digest));
         let found = waiting.len() < before;
@@ -82,10 +83,6 @@ impl Entrance {
             self.0.used.send_modify(|used| *used += 1);
         }
         found
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,6 +19,7 @@ mod entrance;
 mod hub;
 mod ingest;
 mod live;
+mod lock;
 pub mod log;
 mod message;
 mod metrics;

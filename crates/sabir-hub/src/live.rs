@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -17,6 +17,7 @@ use sabir_core::fold::Overview;
 use sabir_core::view::envelope::overview::LogOverview;
 use sabir_protocol::SessionId;
 
+use crate::lock::locked;
 use crate::log::{Limit, Log, Session, Stored, Trouble};
 use crate::metrics::Counts;
 
@@ -105,10 +106,6 @@ impl Recent {
         let lines = self.lines.iter().skip(skip).take(limit.messages).take_while(fits);
         Some((after + 1..).zip(lines).map(|(seq, line)| Stored { seq, line: line.clone() }).collect())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A shell that is connected, for as long as this is kept.

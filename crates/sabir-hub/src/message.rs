@@ -7,7 +7,7 @@ use sabir_core::view::envelope::read::{Events, Message};
 use sabir_protocol::{Code, Refusal};
 
 use crate::auth::Deed;
-use crate::hub::{Asker, Hub, Named, Numbered, Refused, Shared};
+use crate::hub::{Asker, Named, Numbered, Refused, Shared};
 use crate::log::{Limit, RawLine};
 use crate::openapi::Refusals;
 
@@ -99,7 +99,7 @@ pub(crate) async fn line(
     asker.may(Deed::See)?;
     let known = hub.log.session(&session).await.map_err(|trouble| hub.trouble(trouble))?;
     known.ok_or(Code::NotFound)?;
-    let found = hub.log.raw_line(&session, number).await.map_err(|trouble| Hub::trouble(&hub, trouble))?;
+    let found = hub.log.raw_line(&session, number).await.map_err(|trouble| hub.trouble(trouble))?;
     let missing = |what: &str| Err(Refused(Refusal::new(Code::NotFound, what)));
     match found {
         RawLine::Here(line) => Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], line).into_response()),

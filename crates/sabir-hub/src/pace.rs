@@ -1,10 +1,12 @@
 //! How often somebody may ask: a bucket that fills with time, and is emptied by requests.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use sabir_protocol::{Code, Refusal};
+
+use crate::lock::locked;
 
 /// With more buckets than this, full ones are forgotten: a full bucket is the same as none.
 const SWEEP: usize = 4_096;
@@ -31,7 +33,7 @@ impl Pace {
         let full = self.per_second * BURST_SECONDS;
         let filled =
             |(level, at): (f64, Instant)| (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full);
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = locked(&self.buckets);
         if buckets.len() >= SWEEP {
             buckets.retain(|_, bucket| filled(*bucket) < full);
         }

@@ -28,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::log::{Head, Limit, Stored};
+use crate::openapi::Refusals;
 
 pub(crate) use list::{__path_sessions, sessions};
 pub(crate) use timeline::{__path_timeline, timeline};
@@ -160,11 +161,8 @@ impl Watcher {
     responses(
         (status = 200, description = "The number of a message is the id of its event", body = String, content_type = "text/event-stream"),
         (status = 400, description = "Not a number"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests or watchers"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]
@@ -219,11 +217,8 @@ fn sent(page: &[Stored]) -> Bytes {
     responses(
         (status = 101, description = "The WebSocket"),
         (status = 400, description = "Not an upgrade, or not a number"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
         (status = 404, description = "There is no such session"),
-        (status = 429, description = "Too many requests or watchers"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

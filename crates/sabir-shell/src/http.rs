@@ -80,7 +80,7 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>
 }
 
 /// The innermost reason, which is the one that tells something.
-fn cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), cause)
 }
 

@@ -116,7 +116,8 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         };
         tokio::spawn(courier.run())
     });
-    let sinking = config.sink.clone().map(|sink| tokio::spawn(sink.run(Arc::clone(&outbox), finish.subscribe())));
+    let sink = config.sink.clone().map(|sink| sink.beside(config.hub.clone()));
+    let sinking = sink.map(|sink| tokio::spawn(sink.run(Arc::clone(&outbox), finish.subscribe())));
     let (to_porter, files) = mpsc::unbounded_channel();
     let porter = Porter { hub: config.hub.clone(), sink: config.sink.clone(), files, finish: finish.subscribe() };
     let context = Context { session: config.session.clone(), log, found: found.clone(), busy: false };

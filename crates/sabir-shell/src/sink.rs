@@ -12,10 +12,12 @@
 //! is what the list of names says.
 //!
 //! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
-//! so one who was thought dead may go on and does no harm, and stops when it sees the claim.
+//! so one who was thought dead may go on and does no harm, and stops when it sees the claim. What that one had told the hub and
+//! not yet brought here, the hub is asked for.
 
 mod bring;
 mod compose;
+mod earlier;
 mod names;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
 use crate::courier::Ended;
+use crate::hub::Hub;
 use crate::outbox::{Outbox, Page, Pages, Place};
 use crate::{Failure, deliver};
 use names::{Claim, Names, Segment};
@@ -53,6 +56,8 @@ pub struct Sink {
     title: String,
     /// When a part is full.
     roll: usize,
+    /// Who has what was written elsewhere and is missing here.
+    hub: Option<Hub>,
 }
 
 /// Why a sink takes no more for now, or at all.
@@ -93,13 +98,19 @@ impl Sink {
     }
 
     fn of(store: Arc<dyn ObjectStore>, prefix: &str, session: &SessionId, title: String) -> Self {
-        Self { store, names: Names::new(prefix, session), title, roll: ROLL }
+        Self { store, names: Names::new(prefix, session), title, roll: ROLL, hub: None }
     }
 
     /// The same with parts of another size.
     #[must_use]
     pub fn rolling_at(self, bytes: usize) -> Self {
         Self { roll: bytes, ..self }
+    }
+
+    /// The same with a hub that has the session too.
+    #[must_use]
+    pub fn beside(self, hub: Option<Hub>) -> Self {
+        Self { hub, ..self }
     }
 
     /// What it is, for people.
@@ -171,6 +182,9 @@ impl Sink {
         mut finish: watch::Receiver<Option<Instant>>,
     ) -> Result<(), Stop> {
         let mut last = self.claim(outbox).await?;
+        if last < outbox.after() {
+            last = self.bring_earlier(outbox, last).await?;
+        }
         *acked = Some(last);
         let mut since_rolled = 0;
         loop {
@@ -224,19 +238,22 @@ impl Sink {
     /// Claims the epoch; the number of the last message that is there.
     async fn claim(&self, outbox: &Outbox) -> Result<u64, Stop> {
         let claims = self.claims().await?;
-        let segments = self.segments().await?;
-        let last = names::last(&claims, &segments).max(outbox.after());
-        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after: last };
-        if let Some(known) = claims.iter().find(|claim| claim.epoch >= own.epoch) {
+        let there = names::last(&claims, &self.segments().await?);
+        if let Some(known) = claims.iter().find(|claim| claim.epoch >= outbox.epoch()) {
             // Our own claim, before the connection was lost.
-            return if known.writer == own.writer && known.epoch == own.epoch { Ok(last) } else { Err(fenced(known)) };
+            let is_own = known.writer == outbox.writer() && known.epoch == outbox.epoch();
+            return if is_own { Ok(there.max(known.after)) } else { Err(fenced(known)) };
         }
+        // A log that went on elsewhere is here up to where the hub can tell the rest; else it goes on with a gap.
+        let is_whole = there >= outbox.after() || self.has_earlier(there).await?;
+        let after = if is_whole { there } else { outbox.after() };
+        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after };
         let bytes = serde_json::to_vec(&own).unwrap_or_default();
         match self.create(&self.names.claim(own.epoch).ok_or_else(bad_name)?, bytes).await {
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
                 Err(Stop::Later("the epoch was claimed at the same time".to_owned()))
             }
-            created => Ok(created.map(|()| last)?),
+            created => Ok(created.map(|()| after)?),
         }
     }
 
@@ -249,6 +266,7 @@ impl Sink {
         }
     }
 
+    /// Makes a segment.
     async fn put(&self, outbox: &Outbox, page: &Page) -> Result<(), Stop> {
         let segment = Segment { epoch: outbox.epoch(), first: page.first, last: page.last(), sha256: sha256(&page.lines) };
         let name = self.names.segment(&segment).ok_or_else(bad_name)?;

@@ -128,6 +128,21 @@ pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     Ok((folder, truth))
 }
 
+/// The folder of a history of so many small sessions, which is written unless it is there.
+pub(super) fn sessions(bench: &Path, count: u64) -> Result<PathBuf> {
+    let folder = bench.join(format!("sessions-{count}"));
+    let whole = folder.join("whole");
+    if !whole.exists() {
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let mut writer = Writer { home: folder.join("home"), random: Random::new(11), truth: AgentTruth::default() };
+        claude::write_small(&mut writer, count)?;
+        fs::write(whole, "")?;
+    }
+    Ok(folder)
+}
+
 /// Writes about that many bytes of an agent's logs.
 type Write = fn(&mut Writer, u64) -> Result<()>;
 

@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use super::corpus::{self, Figures, Truth};
 use super::measure::{Usage, measured};
+use super::peers::{self, Peers};
+use super::sessions;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -21,12 +23,13 @@ pub(crate) struct Arguments {
     /// Size of the one large session in megabytes
     #[arg(long, default_value_t = 2_000)]
     large: u64,
+    /// How many sessions there are where sessions are looked for
+    #[arg(long, default_value_t = 10_000)]
+    sessions: u64,
     /// How often each is measured; the least CPU counts
     #[arg(long, default_value_t = 5)]
     repeat: u32,
 }
-
-const CCUSAGE: &str = "20.0.24";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     super::build()?;
@@ -34,11 +37,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     eprintln!("writing the history");
     let (folder, truth) = corpus::folder(&bench, arguments.size)?;
     let setup = Setup {
-        sabir: crate::root().join("target/release/sabir"),
-        xtask: crate::root().join("target/release/xtask"),
+        sabir: super::built("sabir"),
+        xtask: super::built("xtask"),
         home: folder.join("home"),
         kept: folder.join("sabir"),
-        ccusage: ccusage(&bench),
+        peers: Peers::install(&bench.join("peers")),
         alone: alone(),
     };
     if !setup.alone {
@@ -63,7 +66,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let bytes: u64 = truth.agents.values().map(|agent| agent.bytes).sum();
     println!("\nindex: {:.1} MB, {:.2} % of the history", index as f64 / 1e6, index as f64 / bytes as f64 * 100.0);
     differences(&setup, &truth)?;
-    large(&setup, &bench, arguments.large)
+    large(&setup, &bench, arguments.large)?;
+    let folder = corpus::sessions(&bench, arguments.sessions)?;
+    sessions::run(&setup.over(&folder), arguments.sessions, arguments.repeat)
 }
 
 /// What is measured.
@@ -76,10 +81,12 @@ enum Work {
     Warm,
     Results,
     Ccusage,
+    Codeburn,
 }
 
 impl Work {
-    const ALL: [Self; 7] = [Self::Lines, Self::StdLines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage];
+    const ALL: [Self; 8] =
+        [Self::Lines, Self::StdLines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage, Self::Codeburn];
 
     fn name(self) -> &'static str {
         match self {
@@ -90,23 +97,37 @@ impl Work {
             Self::Warm => "sabir usage, nothing changed",
             Self::Results => "sabir ls --json --results",
             Self::Ccusage => "ccusage daily --json",
+            Self::Codeburn => "codeburn models --format json",
         }
     }
 }
 
-struct Setup {
-    sabir: PathBuf,
-    xtask: PathBuf,
+/// Whose history is looked at, and by what.
+pub(super) struct Setup {
+    pub(super) sabir: PathBuf,
+    pub(super) xtask: PathBuf,
     home: PathBuf,
     kept: PathBuf,
-    ccusage: Option<PathBuf>,
+    peers: Peers,
     /// Commands can be run without a network.
     alone: bool,
 }
 
 impl Setup {
+    /// The same over another history.
+    fn over(&self, folder: &Path) -> Self {
+        Self {
+            sabir: self.sabir.clone(),
+            xtask: self.xtask.clone(),
+            home: folder.join("home"),
+            kept: folder.join("sabir"),
+            peers: self.peers.clone(),
+            alone: self.alone,
+        }
+    }
+
     /// A command in the home of the history, without a network where that can be had.
-    fn at_home(&self, program: &Path, arguments: &[&str]) -> Vec<OsString> {
+    pub(super) fn at_home(&self, program: &Path, arguments: &[&str]) -> Vec<OsString> {
         let mut command: Vec<OsString> = Vec::new();
         if self.alone {
             command.extend(["unshare", "--net", "--map-root-user"].map(OsString::from));
@@ -129,7 +150,11 @@ impl Setup {
             Work::StdLines => self.at_home(&self.xtask, &["bench", "loop", "std-lines", home]),
             Work::Cold | Work::Changed | Work::Warm => self.at_home(&self.sabir, &["usage", "--json"]),
             Work::Results => self.at_home(&self.sabir, &["ls", "--json", "--results"]),
-            Work::Ccusage => self.at_home(self.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
+            Work::Ccusage => self.at_home(self.peers.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
+            Work::Codeburn => {
+                let (node, script) = self.peers.codeburn.as_ref()?;
+                self.at_home(node, &[script.to_str()?, "models", "--period", "all", "--format", "json"])
+            }
         })
     }
 
@@ -144,6 +169,8 @@ impl Setup {
                 let mut file = fs::OpenOptions::new().append(true).open(log)?;
                 file.write_all(b"\n{\"type\":\"mode\",\"mode\":\"normal\"}\n")?;
             }
+            // It keeps what it has read, and would be asked for what it knows.
+            Work::Codeburn if self.home.join(".cache").exists() => fs::remove_dir_all(self.home.join(".cache"))?,
             _ => {}
         }
         Ok(())
@@ -151,7 +178,7 @@ impl Setup {
 }
 
 /// What a command prints.
-fn output(command: &[OsString]) -> Result<Vec<u8>> {
+pub(super) fn output(command: &[OsString]) -> Result<Vec<u8>> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
     ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -177,33 +204,6 @@ fn alone() -> bool {
     let mut command = Command::new("unshare");
     command.args(["--net", "--map-root-user", "true"]).stdin(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
-}
-
-/// The native program of ccusage, installed from npm when it is not there.
-fn ccusage(bench: &Path) -> Option<PathBuf> {
-    let folder = bench.join("peers");
-    let find = || {
-        let mut list = Vec::new();
-        files(&folder.join("node_modules/@ccusage"), &mut list).ok()?;
-        list.into_iter().find(|file| file.file_stem().is_some_and(|name| name == "ccusage"))
-    };
-    let program = find().or_else(|| {
-        eprintln!("installing ccusage {CCUSAGE} from npm");
-        fs::create_dir_all(&folder).ok()?;
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(format!("ccusage@{CCUSAGE}"));
-        match npm.stdout(Stdio::null()).status() {
-            Ok(status) if status.success() => find(),
-            _ => {
-                eprintln!("npm could not install it: it is left out");
-                None
-            }
-        }
-    })?;
-    // Its own launcher makes it executable, and that is not what is measured.
-    #[cfg(unix)]
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).ok()?;
-    Some(program)
 }
 
 fn print_work(truth: &Truth, rows: &BTreeMap<usize, (&str, Usage)>) {
@@ -269,28 +269,17 @@ fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
             truth.tool_calls
         );
     }
-    if let Some(command) = setup.command(Work::Ccusage) {
-        #[derive(Deserialize)]
-        struct Peer {
-            totals: Totals,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Totals {
-            total_tokens: u64,
-            total_cost: f64,
-        }
-        let Peer { totals } = serde_json::from_slice(&output(&command)?)?;
-        let (tokens, cost) = truth.agents.values().fold((0, 0.0), |(tokens, cost), agent| {
-            let sum = agent.sum();
-            (tokens + sum.total(), cost + sum.cost)
-        });
-        println!(
-            "  ccusage  all          {} tokens of {tokens} ({:+}), cost {:.2} of {cost:.2}",
-            totals.total_tokens,
-            i128::from(totals.total_tokens) - i128::from(tokens),
-            totals.total_cost
-        );
+    let (tokens, cost) = truth.agents.values().fold((0, 0.0), |(tokens, cost), agent| {
+        let sum = agent.sum();
+        (tokens + sum.total(), cost + sum.cost)
+    });
+    for (name, work, read) in
+        [("ccusage", Work::Ccusage, peers::ccusage as peers::Read), ("codeburn", Work::Codeburn, peers::codeburn)]
+    {
+        let Some(command) = setup.command(work) else { continue };
+        let said = read(&output(&command)?)?;
+        let more = i128::from(said.tokens) - i128::from(tokens);
+        println!("  {name:<8} all          {} tokens of {tokens} ({more:+}), cost {:.2} of {cost:.2}", said.tokens, said.cost);
     }
     Ok(())
 }
@@ -327,14 +316,7 @@ fn large(setup: &Setup, bench: &Path, megabytes: u64) -> Result<()> {
         }
         out.flush()?;
     }
-    let setup = Setup {
-        home: folder.join("home"),
-        kept: folder.join("sabir"),
-        sabir: setup.sabir.clone(),
-        xtask: setup.xtask.clone(),
-        ccusage: setup.ccusage.clone(),
-        alone: setup.alone,
-    };
+    let setup = setup.over(&folder);
     println!("\none session of {megabytes} MB");
     for work in [Work::Cold, Work::Results, Work::Ccusage] {
         let Some(command) = setup.command(work) else { continue };

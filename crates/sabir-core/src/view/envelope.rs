@@ -70,7 +70,7 @@ pub struct Envelope {
     open: BTreeMap<String, OpenCall>,
     answer: Option<String>,
     failure_said: bool,
-    /// The first event, which waits for what the first message says of the session.
+    /// The first event, which waits for the first message; and that, where the session has no name yet, for the agent's own.
     started: Option<Box<RawValue>>,
 }
 
@@ -86,6 +86,10 @@ impl View for Envelope {
                     agent.as_ref().clone_into(&mut self.agent);
                     self.agent_version = agent_version.as_deref().map(str::to_owned);
                     self.started = self.options.events.then(|| json(event));
+                    // Whose session has a name is not kept waiting by an agent that is silent at first.
+                    if self.options.session_id.is_some() {
+                        self.open(out);
+                    }
                     return;
                 }
                 EventKind::Session { .. } => {

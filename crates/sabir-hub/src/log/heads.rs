@@ -4,13 +4,14 @@
 //! while a commit goes on is put together with it by taking the higher of each.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sabir_protocol::SessionId;
 use tokio::sync::{broadcast, watch};
 
 use super::Head;
+use crate::lock::locked;
 
 /// How many changes may wait for who listens to all of them.
 const CHANGES: usize = 4_096;
@@ -39,7 +40,7 @@ impl Default for Heads {
 impl Heads {
     /// Begins to follow a session, of which nothing is known yet.
     pub(super) fn follow(&self, session: &SessionId) -> watch::Receiver<Head> {
-        let mut followed = self.lock();
+        let mut followed = locked(&self.followed);
         if followed.len() >= self.sweep_at.load(Ordering::Relaxed) {
             // Sessions that are over are never told of again, so nothing else lets go of those.
             followed.retain(|_, sender| sender.receiver_count() > 0);
@@ -50,7 +51,7 @@ impl Heads {
 
     /// A session is at least that far.
     pub(super) fn at_least(&self, session: &SessionId, head: Head) {
-        let mut followed = self.lock();
+        let mut followed = locked(&self.followed);
         let Some(sender) = followed.get(session) else { return };
         if sender.receiver_count() == 0 {
             followed.remove(session);
@@ -80,20 +81,16 @@ impl Heads {
 
     /// Whether somebody follows a session.
     pub(super) fn is_followed(&self, session: &SessionId) -> bool {
-        self.lock().get(session).is_some_and(|sender| sender.receiver_count() > 0)
+        locked(&self.followed).get(session).is_some_and(|sender| sender.receiver_count() > 0)
     }
 
     /// Whether somebody follows any session, or the list.
     pub(super) fn anybody(&self) -> bool {
-        self.changes.receiver_count() > 0 || self.lock().values().any(|sender| sender.receiver_count() > 0)
+        self.changes.receiver_count() > 0 || locked(&self.followed).values().any(|sender| sender.receiver_count() > 0)
     }
 
     /// The number of the next connection.
     pub(super) fn connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, watch::Sender<Head>>> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

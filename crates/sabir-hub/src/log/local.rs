@@ -16,7 +16,7 @@ mod spool;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use sabir_core::fold::{Overview, Tokens};
@@ -36,6 +36,7 @@ use super::{
     Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, RawLine, Session, Stored, Trouble,
 };
 use crate::auth::token::Token;
+use crate::lock::locked;
 use crate::usage::{Cube, CubeFold, Period};
 use list::List;
 use spool::Spool;
@@ -86,10 +87,6 @@ struct Kept {
     asked: Mutex<Instant>,
     asking: Condvar,
     stop: AtomicBool,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Local {

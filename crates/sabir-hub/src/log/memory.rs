@@ -1,7 +1,7 @@
 //! The log in memory: for tests, and to show what the other one must do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use sabir_core::fold::Overview;
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::auth::token::Token;
 use crate::clock::now;
+use crate::lock::locked;
 
 /// A log that is gone when the process is.
 #[derive(Debug, Default)]
@@ -92,19 +93,13 @@ impl Kept {
     }
 }
 
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 fn ready<T: Send + 'static>(value: T) -> Answer<T> {
     Box::pin(std::future::ready(Ok::<T, Trouble>(value)))
 }
 
 impl Log for Memory {
     fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let known = kept.sessions.get(&hello.session).map(|one| &one.place);
         let place = match rules::begin(known, &hello) {
             Ok(place) => place,
@@ -124,7 +119,7 @@ impl Log for Memory {
     }
 
     fn append(&self, batch: Append) -> Answer<Appended> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let known = kept.sessions.get(&batch.session);
         let place = match rules::admit(known.map(|one| &one.place), &batch.writer, batch.epoch) {
             Ok(place) => place,
@@ -151,7 +146,7 @@ impl Log for Memory {
     }
 
     fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         let messages = kept.sessions.get(session).map_or(&[][..], |one| one.messages.as_slice());
         let rest = messages.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
         let mut bytes = 0;
@@ -166,7 +161,7 @@ impl Log for Memory {
 
     fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
         let receiver = self.heads.follow(session);
-        let head = self.lock().sessions.get(session).map(|one| one.head(0));
+        let head = locked(&self.kept).sessions.get(session).map(|one| one.head(0));
         ready(head.map(|head| {
             self.heads.at_least(session, head);
             receiver
@@ -178,7 +173,7 @@ impl Log for Memory {
     }
 
     fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let Some(one) = kept.sessions.get_mut(session) else { return ready(None) };
         let order = Order { order: one.orders.len() as u64 + 1, ..order };
         one.orders.push(Placed { order: order.clone(), at, taken: None });
@@ -189,13 +184,13 @@ impl Log for Memory {
     }
 
     fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         let all = kept.sessions.get(session).map(|one| one.orders.iter());
         ready(all.into_iter().flatten().filter(|placed| placed.order.order > after).cloned().collect())
     }
 
     fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let orders = kept.sessions.get_mut(session).map(|one| one.orders.iter_mut());
         let placed = orders.into_iter().flatten().find(|placed| placed.order.order == taken.order);
         let found = placed.map(|placed| {
@@ -205,20 +200,20 @@ impl Log for Memory {
     }
 
     fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
-        if let Some(one) = self.lock().sessions.get_mut(session).filter(|one| one.folded <= folded) {
+        if let Some(one) = locked(&self.kept).sessions.get_mut(session).filter(|one| one.folded <= folded) {
             (one.folded, one.overview) = (folded, overview);
         }
         ready(())
     }
 
     fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
-        ready(self.lock().sessions.get(session).map(|one| one.session(session)))
+        ready(locked(&self.kept).sessions.get(session).map(|one| one.session(session)))
     }
 
     fn sessions(&self, filter: Filter) -> Answer<Page> {
         let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
         let said = |one: &One| one.messages.iter().any(|line| words::has(&words::of(line), &wanted));
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         let mut found: Vec<(u64, Session)> = kept
             .sessions
             .iter()
@@ -241,33 +236,33 @@ impl Log for Memory {
     }
 
     fn behind(&self) -> Answer<Vec<SessionId>> {
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         let behind = kept.sessions.iter().filter(|(_, one)| one.folded < one.place.last);
         ready(behind.map(|(id, _)| id.clone()).collect())
     }
 
     fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let one = kept.sessions.get_mut(session);
         ready(one.map(|one| one.artifacts.insert(artifact.digest.clone(), artifact)).is_some())
     }
 
     fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         ready(kept.sessions.get(session).map(|one| one.artifacts.values().cloned().collect()).unwrap_or_default())
     }
 
     fn add_token(&self, token: Token) -> Answer<()> {
-        self.lock().tokens.insert(token.id.clone(), token);
+        locked(&self.kept).tokens.insert(token.id.clone(), token);
         ready(())
     }
 
     fn tokens(&self) -> Answer<Vec<Token>> {
-        ready(self.lock().tokens.values().cloned().collect())
+        ready(locked(&self.kept).tokens.values().cloned().collect())
     }
 
     fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         let token = kept.tokens.get_mut(id).map(|token| token.revoked.get_or_insert(at));
         ready(token.is_some())
     }

@@ -18,6 +18,7 @@ use crate::api::Shape;
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Refused, Shared};
 use crate::log::Filter;
+use crate::openapi::Refusals;
 
 /// Changes are gathered for so long.
 const GATHER: Duration = Duration::from_millis(250);
@@ -41,10 +42,7 @@ struct Follower {
     tag = "sessions",
     responses(
         (status = 200, description = "Events of the type `session`; `reset` says that the list begins anew", body = String, content_type = "text/event-stream"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
-        (status = 429, description = "Too many requests or watchers"),
-        (status = 503, description = "Not now"),
+        Refusals,
     ),
     security(("token" = []))
 )]

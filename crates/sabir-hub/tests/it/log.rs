@@ -293,6 +293,19 @@ async fn a_folder_keeps_everything_when_it_is_opened_again_and_one_hub_at_a_time
     assert_eq!(page.sessions.len(), 1);
 }
 
+#[test]
+fn a_new_folder_is_opened_by_several_at_the_same_moment() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::thread::scope(|scope| {
+            scope.spawn(|| Embedded::open(folder.path()).expect("the hub's"));
+            for _ in 0..3 {
+                scope.spawn(|| Embedded::open_beside(folder.path()).expect("one for tokens"));
+            }
+        });
+    }
+}
+
 #[tokio::test]
 async fn without_room_nothing_is_taken_and_with_room_it_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sabir_core::event::Event;
 use sabir_core::line::LineBuffer;
@@ -45,13 +46,18 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let mut out = Out::default();
     let mut left = arguments.limit;
     let mut found = 0_usize;
+    // The latest come first, so the rest need not be looked at when there are enough.
+    let is_enough = AtomicBool::new(false);
     past::SESSIONS.run(
         &sessions,
         LineBuffer::default,
-        |buffer, session| places(&past, session, &words, buffer),
+        |buffer, session| {
+            if is_enough.load(Ordering::Relaxed) { Vec::new() } else { places(&past, session, &words, buffer) }
+        },
         &mut |_| (),
         |places| {
             found += places.len();
+            is_enough.store(found > arguments.limit, Ordering::Relaxed);
             for place in places.into_iter().take(left) {
                 left -= 1;
                 if arguments.json {
@@ -69,7 +75,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     if found == 0 && !arguments.json {
         print::note("nothing has these words together in one text");
     } else if found > arguments.limit {
-        print::note(&format!("{} of {found} places; -n {found} shows all", arguments.limit));
+        print::note(&format!("the latest {}; -n {} shows more", arguments.limit, arguments.limit.saturating_mul(10)));
     }
     Ok(if found == 0 { Exit::Failed } else { Exit::Completed })
 }

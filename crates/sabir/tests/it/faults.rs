@@ -1,10 +1,11 @@
 //! The fault matrix: a real shell, a real hub and a real S3 server, and what can happen between them and to them.
 //!
-//! After each of them the log at the hub, and in the bucket where there is one, is the log on the shell's disk: no gap, no
-//! duplicate, in order. The agent writes while the fault goes on, and says when it is done: a fault that blocked it would end
+//! After each of them the log at the hub and the one in the bucket are the log on the shell's disk: no gap, no duplicate, in
+//! order. The agent writes while the fault goes on, and says when it is done: a fault that blocked it would end
 //! the test with a time-out. How long its longest write took, and how much memory the two programs had, is printed.
 
 mod agent;
+pub(crate) mod bucket;
 mod clock;
 mod disk;
 mod network;
@@ -25,6 +26,7 @@ use serde_json::Value;
 use crate::hub::Hub;
 use crate::sabir;
 use agent::{Agent, Present, peak};
+use bucket::Bucket;
 
 const SESSION: &str = "s-1";
 
@@ -87,13 +89,15 @@ struct Scene {
     folder: tempfile::TempDir,
     hub: Hub,
     agent: Agent,
+    /// Not where none can be had.
+    bucket: Option<Bucket>,
 }
 
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let hub = crate::hub::start_at(&folder.path().join("hub"), "127.0.0.1:0", HUB);
-        Self { folder, hub, agent: Agent::new() }
+        Self { folder, hub, agent: Agent::new(), bucket: Bucket::new() }
     }
 
     fn home(&self) -> PathBuf {
@@ -102,15 +106,32 @@ impl Scene {
 
     /// A shell that is told to use that address.
     fn shell(&self, address: impl Display) -> Command {
-        shell_in(&self.home(), address, &[], &self.agent.prompt())
+        self.shell_in(&self.home(), address, &self.agent)
     }
 
-    /// Both logs are the same, and have the end of the run.
+    /// A shell with another disk, or another agent.
+    fn shell_in(&self, home: &Path, address: impl Display, agent: &Agent) -> Command {
+        let mut command = shell_in(home, address, &agent.prompt());
+        if let Some(bucket) = &self.bucket {
+            bucket.tell(&mut command);
+        }
+        command
+    }
+
+    /// The bucket has these messages, and no others.
+    fn assert_in_bucket(&self, here: &[String], what: &str) {
+        if let Some(bucket) = &self.bucket {
+            assert_same(&bucket.messages(SESSION), here, &format!("{what}, in the bucket"));
+        }
+    }
+
+    /// All logs are the same, and have the end of the run.
     fn assert_same(&self, what: &str) -> Vec<String> {
         let (there, here) = (kept(&self.hub, SESSION, ""), written(&self.home(), SESSION));
         assert_numbered(&here);
         assert_same(&there, &here, what);
         assert!(here.iter().any(|message| message.contains(r#""type":"result""#)), "{what}: {}", here.len());
+        self.assert_in_bucket(&here, what);
         here
     }
 }
@@ -118,10 +139,10 @@ impl Scene {
 /// A hub that is asked often, and that notices soon when somebody is gone.
 const HUB: &[&str] = &["--open", "--max-rate", "100000", "--heartbeat", "1s"];
 
-fn shell_in(home: &Path, address: impl Display, options: &[&str], prompt: &str) -> Command {
+fn shell_in(home: &Path, address: impl Display, prompt: &str) -> Command {
     let mut command = sabir();
     command.args(["shell", "--hub", &format!("ws://{address}"), "--session", SESSION, "--flush", "60s", "--json"]);
-    command.args(options).args(["--", "localexec", prompt]);
+    command.args(["--", "localexec", prompt]);
     for name in ["RUNNER_ADAPTER", "WS_URL", "AUTH_TOKEN", "SESSION_ID", "S3_BUCKET"] {
         command.env_remove(name);
     }

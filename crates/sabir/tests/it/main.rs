@@ -12,6 +12,8 @@ mod faults;
 mod hub;
 #[cfg(unix)]
 mod journal;
+#[cfg(unix)]
+mod page;
 mod parse;
 #[cfg(unix)]
 mod past;

@@ -59,6 +59,18 @@ pub(super) fn write(writer: &mut Writer, bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// Writes so many sessions of one turn, each with a ticket that no other has.
+pub(super) fn write_small(writer: &mut Writer, count: u64) -> Result<()> {
+    for number in 0..count {
+        let mut log = Log::new(writer, None, None);
+        log.line(writer, &format!(r#""type":"user","message":{{"role":"user","content":"This is for ticket-{number:06}."}}"#));
+        let steps = writer.random.range(0, 4);
+        log.turn(writer, steps);
+        writer.log(&format!(".claude/projects/-home-dev-{}/{}.jsonl", log.project, log.session), log.text)?;
+    }
+    Ok(())
+}
+
 impl Log {
     fn new(writer: &mut Writer, parent: Option<&Self>, agent: Option<String>) -> Self {
         let random = &mut writer.random;

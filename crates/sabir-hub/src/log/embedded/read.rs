@@ -1,7 +1,7 @@
 //! Connections that read, and what is read of one session.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -12,6 +12,7 @@ use super::super::{Answer, Artifact, Head, Limit, Placed, Stored, Trouble};
 use super::write::{id, number};
 use super::{index, schema, trouble};
 use crate::auth::token::Token;
+use crate::lock::locked;
 
 /// So many read at the same time; the others wait for one of them.
 const READERS: usize = 8;
@@ -40,11 +41,11 @@ impl Readers {
             let turn = Arc::clone(&readers.turns).acquire_owned().await.map_err(|error| broken(error.to_string()))?;
             let read = move || {
                 let _turn = turn;
-                let idle = readers.lock().pop();
+                let idle = locked(&readers.idle).pop();
                 let connection = idle.map_or_else(|| readers.open(), Ok)?;
                 let result = ask(&connection);
                 if result.is_ok() {
-                    readers.lock().push(connection);
+                    locked(&readers.idle).push(connection);
                 }
                 result
             };
@@ -57,10 +58,6 @@ impl Readers {
         let connection = schema::reader(&self.database)?;
         index::attach(&connection, &self.words)?;
         Ok(connection)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -23,6 +23,7 @@ use sabir_store::account::Session;
 use sabir_store::index::Log;
 use sabir_store::whole::follow::Follow;
 
+use crate::lock::locked;
 use crate::log::{Limit, Stored};
 
 /// How often a mark is kept.
@@ -68,10 +69,6 @@ struct Filler {
 pub(super) struct Pumped {
     /// There are new messages.
     pub(super) news: bool,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spool {

@@ -61,7 +61,11 @@ impl Adapter for Player {
 /// Says what was said then, when it is due.
 async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<bool>, mut stage: Stage) -> Done {
     let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
-    let mut decoder = Decoder::new(Start { run_id, ..Start::auto() });
+    let known = Start::named(recording.agent).unwrap_or_else(Start::auto);
+    let mut decoder = Decoder::new(Start { run_id, at: Some(now()), structured: true, ..known });
+    let mut events = Vec::new();
+    decoder.begin(&mut events);
+    stage.say(events);
     let pace = Pace::new(speed);
     let mut end = End { exit_code: Some(0), ..End::default() };
     for (number, (due, text)) in (1..).zip(recording.lines()) {

@@ -104,19 +104,29 @@ fn writes_that_wait_are_noticed() {
     let mut child =
         Command::new("/bin/sh").args(["-c", &agent.prompt()]).stdout(Stdio::piped()).spawn().expect("the agent starts");
     let mut present = agent.come();
-    // More than a pipe holds, and nobody reads: it is stuck until somebody does, which is after a while.
+    // More than a pipe holds, and nobody reads: it is stuck until somebody does.
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let pause = Duration::from_millis(300);
+    let threads = Path::new("/proc").join(child.id().to_string()).join("task");
     let reading = std::thread::spawn(move || {
-        std::thread::sleep(pause);
+        let is_stuck = |thread: std::io::Result<std::fs::DirEntry>| {
+            let place = std::fs::read_to_string(thread.expect("a thread").path().join("wchan"));
+            place.is_ok_and(|place| place.contains("pipe_write"))
+        };
+        while !std::fs::read_dir(&threads).expect("it runs").any(is_stuck) {
+            std::thread::yield_now();
+        }
+        let seen = Instant::now();
         let mut line = String::new();
+        let stuck = seen.elapsed();
         while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
             line.clear();
         }
+        stuck
     });
     present.write(1_000, 1_000);
-    assert!(present.longest >= pause / 3, "{:?}", present.longest);
+    let longest = present.longest;
     drop(present);
     child.wait().expect("it ends");
-    reading.join().expect("read");
+    let stuck = reading.join().expect("read");
+    assert!(longest >= stuck && !stuck.is_zero(), "{longest:?} of {stuck:?}");
 }

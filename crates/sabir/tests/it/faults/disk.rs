@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{SESSION, Scene, assert_same, kept, peak, shell_in, start, tell, wait_for, written};
+use super::{SESSION, Scene, assert_same, kept, peak, start, tell, wait_for, written};
 
 /// A disk with so much room.
 struct Disk {
@@ -102,9 +102,8 @@ fn a_hub_whose_disk_is_full_goes_on_when_there_is_room() {
 fn a_shell_whose_disk_is_full_lets_its_agent_work_and_says_what_is_missing() {
     let Some(disk) = Disk::new(96) else { return };
     let scene = Scene::new();
-    let (home, sink) = (disk.path.join("shell"), scene.folder.path().join("kept"));
-    let options = ["--log-folder", sink.to_str().expect("a path")];
-    let command = || shell_in(&home, &scene.hub.address, &options, &scene.agent.prompt());
+    let home = disk.path.join("shell");
+    let command = || scene.shell_in(&home, &scene.hub.address, &scene.agent);
     let shell = start(command());
     let mut agent = scene.agent.come();
     agent.write(500, 600);
@@ -128,7 +127,6 @@ fn a_shell_whose_disk_is_full_lets_its_agent_work_and_says_what_is_missing() {
     super::assert_numbered(&here);
     assert_same(&there, &here, "after the disk was full");
     assert!(here.last().is_some_and(|message| message.contains("done")), "{:?}", here.last());
-    let parts = fs::read_to_string(sink.join("sessions").join(SESSION).join("messages.json")).expect("a log");
-    assert_same(&parts.lines().map(str::to_owned).collect::<Vec<_>>(), &here, "in the folder");
+    scene.assert_in_bucket(&here, "after the disk was full");
     assert_eq!(scene.hub.stop().1, Some(0));
 }

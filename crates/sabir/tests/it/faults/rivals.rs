@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use super::{Agent, SESSION, Scene, assert_numbered, assert_same, kept, peak, shell_in, start, tell, text, wait_for, written};
+use super::{Agent, SESSION, Scene, assert_numbered, assert_same, kept, peak, start, tell, text, wait_for, written};
 use crate::sabir;
 
 #[test]
@@ -14,7 +14,7 @@ fn who_comes_later_goes_on_and_who_was_there_is_fenced() {
     wait_for(&scene.hub, SESSION, 800, "");
     // The same session on another machine: its disk has no log of it.
     let (other, home) = (Agent::new(), scene.folder.path().join("other"));
-    let second = start(shell_in(&home, &scene.hub.address, &[], &other.prompt()));
+    let second = start(scene.shell_in(&home, &scene.hub.address, &other));
     let mut later = other.come();
     later.write(1_000, 300);
     // The first works on, for itself.
@@ -32,6 +32,7 @@ fn who_comes_later_goes_on_and_who_was_there_is_fenced() {
     assert!(begins > 500 && begins < one.len(), "{begins}");
     assert_same(&there[..begins], &one[..begins], "what the first one had delivered");
     assert_same(&there[begins..], &two, "what the second one wrote");
+    scene.assert_in_bucket(&there, "two shells");
     assert_eq!(scene.hub.stop().1, Some(0));
 }
 
@@ -52,7 +53,7 @@ fn a_token_that_is_revoked_ends_delivery_and_not_the_agent() {
     let address = scene.hub.address.clone();
     assert_eq!(scene.hub.stop().1, Some(0));
     let hub = crate::hub::start_at(&scene.folder.path().join("hub"), &address, &["--max-rate", "100000"]);
-    let scene = Scene { hub, folder: scene.folder, agent: scene.agent };
+    let scene = Scene { hub, ..scene };
     let (runner, watch) = (new_token(&scene, &format!("runner:{SESSION}")), new_token(&scene, "watch"));
     let command = |token: &str| {
         let mut command = scene.shell(&scene.hub.address);
@@ -79,5 +80,6 @@ fn a_token_that_is_revoked_ends_delivery_and_not_the_agent() {
     assert_numbered(&there);
     assert_same(&there, &written(&scene.home(), SESSION), "with another token");
     assert_same(&there, &here, "nothing is run again");
+    scene.assert_in_bucket(&here, "with another token");
     assert_eq!(scene.hub.stop().1, Some(0));
 }

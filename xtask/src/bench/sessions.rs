@@ -1,0 +1,42 @@
+//! Many sessions: how soon they are listed, found and shown.
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use super::measure::measured;
+use super::usage::{Setup, output};
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+}
+
+pub(super) fn run(setup: &Setup, count: u64, repeat: u32) -> Result<()> {
+    let list = output(&setup.at_home(&setup.sabir, &["ls", "--json"]))?;
+    let middle = list.split(|byte| *byte == b'\n').nth(usize::try_from(count / 2)?).context("a session in the middle")?;
+    let Listed { id } = serde_json::from_slice(middle)?;
+    let ticket = format!("ticket-{:06}", count / 2);
+    println!("\n{count} sessions, after the first look");
+    println!("  {:<32} {:>9} {:>9} {:>9}", "", "CPU s", "wall s", "peak MB");
+    let commands: [(&str, &[&str]); 6] = [
+        ("sabir ls -n 20", &["ls", "-n", "20"]),
+        ("sabir ls --json (all)", &["ls", "--json"]),
+        ("sabir ls --model opus -n 20", &["ls", "--model", "opus", "-n", "20"]),
+        ("sabir search, in all", &["search", "usage", "tokens"]),
+        ("sabir search, in one", &["search", &ticket]),
+        ("sabir show ID", &["show", &id[..13]]),
+    ];
+    for (name, arguments) in commands {
+        let command = setup.at_home(&setup.sabir, arguments);
+        let mut best = measured(&setup.xtask, &command)?;
+        for _ in 1..repeat {
+            let usage = measured(&setup.xtask, &command)?;
+            if usage.wall_seconds < best.wall_seconds {
+                best = usage;
+            }
+        }
+        let (cpu, wall, peak) = (best.cpu_seconds, best.wall_seconds, best.peak_bytes as f64 / 1e6);
+        println!("  {name:<32} {cpu:>9.3} {wall:>9.3} {peak:>9.1}");
+    }
+    Ok(())
+}

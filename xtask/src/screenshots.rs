@@ -36,7 +36,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     page::install()?;
     let Some(browser) = page::browser() else {
-        bail!("there is no chromium here, and it can't be installed\nhint: install it, or name one: SABIR_CHROMIUM=/path/to/chromium");
+        bail!(
+            "there is no chromium here, and it can't be installed\nhint: install it, or name one: SABIR_CHROMIUM=/path/to/chromium"
+        );
     };
     let sabir = match std::env::var_os("SABIR_BINARY") {
         Some(named) => named.into(),

@@ -96,7 +96,10 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, shown: &Diff, run: &Run) {
     let places::Run { head, body, status, foot, .. } = places::diff(app.size);
     let item = shown.item(run);
     if let Some(What::File { path, change, diff: Some(diff), added, removed, .. }) = item.map(|item| &item.what) {
-        let left = vec![Span::styled(format!(" {change} "), palette.note()), Span::styled(readable::line(beneath(run.row.cwd.as_deref(), path)), palette.bold())];
+        let left = vec![
+            Span::styled(format!(" {change} "), palette.note()),
+            Span::styled(readable::line(beneath(run.row.cwd.as_deref(), path)), palette.bold()),
+        ];
         let right = vec![
             Span::styled(added.map(|added| format!("+{added} ")).unwrap_or_default(), palette.added()),
             Span::styled(removed.map(|removed| format!("-{removed} ")).unwrap_or_default(), palette.removed()),

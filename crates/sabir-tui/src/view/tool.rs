@@ -8,8 +8,8 @@ use sabir_core::readable;
 use sabir_core::view::call_detail;
 use serde_json::Value;
 
-use super::{Palette, beneath};
 use super::item::{Look, Pen};
+use super::{Palette, beneath};
 
 /// What a call does, in a line. A plan is shown as one.
 pub(super) fn detail(kind: ToolKind, title: Option<&str>, input: Option<&Clip>) -> Option<String> {

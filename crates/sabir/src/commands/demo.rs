@@ -66,6 +66,11 @@ impl Recording {
 /// When the recordings start, in milliseconds since 1970: their own times are of that day.
 const RECORDED_AT: i64 = 1_794_736_800_000;
 
+/// When something happened that is so long after the beginning of a recording.
+fn recorded(due: Duration) -> Option<Timestamp> {
+    i64::try_from(due.as_millis()).ok().and_then(|millis| Timestamp::from_millis(RECORDED_AT + millis))
+}
+
 /// A speed that can be played.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -110,8 +115,7 @@ fn play(recording: Recording, speed: f64, out: &mut Out) -> Result<(), Failure> 
     for (number, (due, text)) in (1..).zip(recording.lines()) {
         std::thread::sleep(pace.until_after(due));
         let mut events = Vec::new();
-        let at = i64::try_from(due.as_millis()).ok().and_then(|millis| Timestamp::from_millis(RECORDED_AT + millis));
-        decoder.line(&Line { at, ..Line::of(number, text) }, &mut events);
+        decoder.line(&Line { at: recorded(due), ..Line::of(number, text) }, &mut events);
         events.iter().for_each(|event| human.event(event, out.buffer()));
         out.write()?;
     }

@@ -125,6 +125,15 @@ fn the_demo_plays_three_agents_and_no_colour_reaches_a_pipe() {
 }
 
 #[test]
+fn the_readme_shows_what_the_demo_prints() {
+    let readme = include_str!("../../../../README.md");
+    for arguments in [&["demo", "claude-code", "--speed", "0"][..], &["demo", "claude-code", "--speed", "0", "--no-page"]] {
+        let text = stdout(&run(arguments, b""));
+        assert!(readme.contains(&format!("```text\n{}\n```", text.trim_end())), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
 fn colour_can_be_had_and_refused() {
     let demo = |variable: &str| sabir().args(["demo", "pi", "--speed", "0"]).env(variable, "1").output().expect("it runs");
     assert!(stdout(&demo("CLICOLOR_FORCE")).contains('\u{1b}'));

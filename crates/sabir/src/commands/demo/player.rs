@@ -1,5 +1,7 @@
 //! An agent that does again what another did.
 
+use std::time::Duration;
+
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, RunId};
@@ -10,7 +12,7 @@ use sabir_shell::Log;
 use sabir_shell::adapter::{Adapter, Context, Done, Input, Refused, Work};
 use tokio::sync::watch;
 
-use super::Recording;
+use super::{Recording, recorded};
 use crate::pace::Pace;
 
 /// What hears of the events beside the log.
@@ -62,12 +64,13 @@ impl Adapter for Player {
 async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<bool>, mut stage: Stage) -> Done {
     let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
     let known = Start::named(recording.agent).unwrap_or_else(Start::auto);
-    let mut decoder = Decoder::new(Start { run_id, at: Some(now()), structured: true, ..known });
+    let mut decoder = Decoder::new(Start { run_id, at: recorded(Duration::ZERO), structured: true, ..known });
     let mut events = Vec::new();
     decoder.begin(&mut events);
     stage.say(events);
     let pace = Pace::new(speed);
     let mut end = End { exit_code: Some(0), ..End::default() };
+    let mut last = Duration::ZERO;
     for (number, (due, text)) in (1..).zip(recording.lines()) {
         let stopped = tokio::select! {
             () = tokio::time::sleep(pace.until_after(due)) => false,
@@ -78,11 +81,13 @@ async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<b
             break;
         }
         let mut events = Vec::new();
-        decoder.line(&Line { at: Some(now()), ..Line::of(number, text) }, &mut events);
+        // The times of then, as some agents print their own with each line: how long something took is between the two.
+        decoder.line(&Line { at: recorded(due), ..Line::of(number, text) }, &mut events);
+        last = due;
         stage.say(events);
     }
     let mut events = Vec::new();
-    decoder.end(&End { at: Some(now()), ..end }, &mut events);
+    decoder.end(&End { at: recorded(last), ..end }, &mut events);
     stage.say(events);
     Done { outcome: stage.fold.finish().outcome, cause: None, killed: false }
 }

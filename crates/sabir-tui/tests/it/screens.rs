@@ -2,9 +2,14 @@
 
 use std::path::Path;
 
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
+use ratatui::style::Modifier;
+use sabir_tui::source::Listing;
+use sabir_tui::{App, Message, Palette, draw};
 
-use crate::sample::Screen;
+use crate::sample::{Screen, rows};
 
 fn looks_like(name: &str, shown: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/screens").join(format!("{name}.txt"));
@@ -108,4 +113,15 @@ fn no_size_is_too_small_and_nothing_steers_the_terminal() {
             }
         }
     }
+}
+
+#[test]
+fn the_chosen_row_is_one_bar_whatever_colours_its_cells_have() {
+    let mut app = App::new("this machine", Palette::coloured(), (80, 24), None);
+    app.update(Message::Listing(Listing::Rows(rows())));
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");
+    terminal.draw(|frame| draw(frame, &app)).expect("drawn");
+    let row = &terminal.backend().buffer().content()[2 * 80..3 * 80];
+    assert!(row[0].style().add_modifier.contains(Modifier::REVERSED), "{:?}", row[0]);
+    assert!(row.iter().all(|cell| cell.style() == row[0].style()), "{row:?}");
 }

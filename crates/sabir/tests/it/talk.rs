@@ -128,7 +128,8 @@ fn the_demo_plays_three_agents_and_no_colour_reaches_a_pipe() {
 fn the_readme_shows_what_the_demo_prints() {
     let readme = include_str!("../../../../README.md");
     for arguments in [&["demo", "claude-code", "--speed", "0"][..], &["demo", "claude-code", "--speed", "0", "--no-page"]] {
-        let text = stdout(&run(arguments, b""));
+        let output = run(arguments, b"");
+        let text = stdout(&output);
         assert!(readme.contains(&format!("```text\n{}\n```", text.trim_end())), "{arguments:?}: {text}");
     }
 }

@@ -18,9 +18,9 @@ const MOST_IN_ALL: u64 = 800 * 1024;
 /// Makes the pictures of README.md, docs/page.md and docs/tui.md
 ///
 /// Needs node 20 with npm, tmux, and a browser of the Chromium family. Chromium is looked for on the path and installed with
-/// apt-get where it is missing and one may; elsewhere install it, and name it with SABIR_CHROMIUM=/path/to/chromium. The
-/// program is built as for the tests; SABIR_BINARY=/path/to/sabir names another. With the
-/// fonts Inter and JetBrains Mono (Debian: fonts-inter, fonts-jetbrains-mono) they look as those that are committed.
+/// apt-get where it is missing and one may; elsewhere install it, and name it with `SABIR_CHROMIUM=/path/to/chromium`. The
+/// program is built as for the tests; `SABIR_BINARY=/path/to/sabir` names another. With the
+/// fonts Inter and `JetBrains Mono` (Debian: fonts-inter, fonts-jetbrains-mono) they look as those that are committed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The folder to write to

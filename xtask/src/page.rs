@@ -87,7 +87,7 @@ fn build(out: &Path) -> Result<()> {
 }
 
 /// The packages at the versions of the lockfile, unless they are there already.
-fn install() -> Result<()> {
+pub(crate) fn install() -> Result<()> {
     let read = |name: &str| std::fs::read(folder().join(name));
     let noted = folder().join("node_modules/.installed");
     let lock = read("package-lock.json").context("there is no package-lock.json")?;
@@ -99,7 +99,7 @@ fn install() -> Result<()> {
 }
 
 /// A browser of the Chromium family; Debian's is installed where there is none and one may.
-fn browser() -> Option<PathBuf> {
+pub(crate) fn browser() -> Option<PathBuf> {
     let found = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
     if let Some(named) = std::env::var_os("SABIR_CHROMIUM") {
         return Some(named.into());
@@ -119,7 +119,7 @@ fn npm(arguments: &[&str]) -> Command {
     command
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     crate::root().join(SOURCE)
 }
 

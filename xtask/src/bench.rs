@@ -6,6 +6,7 @@ mod journal;
 mod latency;
 mod loops;
 mod measure;
+mod page;
 mod parse;
 mod peers;
 mod run;
@@ -38,6 +39,8 @@ enum What {
     Journal(journal::Arguments),
     /// A hub with one shell, with many, and with people who watch
     Hub(hub::Arguments),
+    /// The page in a real browser: how soon it shows something, how smoothly it scrolls
+    Page(page::Arguments),
     /// Many shells and watchers, in this process
     #[command(hide = true)]
     HubLoad(hub::LoadArguments),
@@ -79,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Run(arguments) => run::run(arguments),
         What::Journal(arguments) => journal::run(arguments),
         What::Hub(arguments) => hub::run(arguments),
+        What::Page(arguments) => page::run(arguments),
         What::HubLoad(arguments) => hub::load(arguments),
         What::Append(arguments) => journal::append(arguments),
         What::Lines(arguments) => run::lines(arguments),

@@ -213,7 +213,7 @@ pub(crate) struct After {
     after: u64,
 }
 
-/// The log of a session: its messages, one on each line. Who writes it may read it back.
+/// The log of a session: its messages, one on each line.
 #[utoipa::path(
     get,
     path = "/v1/sessions/{session}/log",
@@ -234,7 +234,16 @@ pub(crate) async fn log(
     Named(id): Named,
     after: Result<Query<After>, QueryRejection>,
 ) -> Result<Response, Refused> {
-    asker.may(Deed::ReadBack(&id))?;
+    asker.may(Deed::See)?;
+    log_after(hub, id, after).await
+}
+
+/// The answer that is the log of a session.
+pub(crate) async fn log_after(
+    hub: Shared,
+    id: SessionId,
+    after: Result<Query<After>, QueryRejection>,
+) -> Result<Response, Refused> {
     let Query(After { after }) = after.map_err(|error| malformed(error.body_text()))?;
     let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());

@@ -34,10 +34,8 @@ pub(crate) enum Visitor {
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deed<'a> {
-    /// Write the log of a session, and get its orders.
+    /// Write the log of a session and read it back, and get its orders.
     Write(&'a SessionId),
-    /// Read back what was written of a session.
-    ReadBack(&'a SessionId),
     /// See sessions.
     See,
     /// Give orders.
@@ -49,8 +47,8 @@ impl Visitor {
     pub(crate) fn may(&self, deed: Deed<'_>) -> Result<(), Refusal> {
         let Self::Holder(token) = self else { return Ok(()) };
         let covers = |scope: &Scope| match (scope, deed) {
-            (Scope::Runner(session), Deed::Write(wanted) | Deed::ReadBack(wanted)) => session == wanted,
-            (Scope::Watch | Scope::Operate, Deed::See | Deed::ReadBack(_)) | (Scope::Operate, Deed::Order) => true,
+            (Scope::Runner(session), Deed::Write(wanted)) => session == wanted,
+            (Scope::Watch | Scope::Operate, Deed::See) | (Scope::Operate, Deed::Order) => true,
             _ => false,
         };
         let forbidden = || Refusal::new(Code::Forbidden, "the token is for something else");

@@ -18,6 +18,7 @@ use crate::{api, artifact, control, entrance, ingest, message, metrics, usage, w
         ingest::http::hello,
         ingest::http::batches,
         ingest::http::orders,
+        ingest::http::log,
         ingest::http::taken,
         api::sessions,
         api::session,

@@ -177,6 +177,7 @@ fn writing() -> Router<Shared> {
         .route(&format!("{shell}/hello"), post(ingest::http::hello))
         .route(&format!("{shell}/batches"), post(ingest::http::batches))
         .route(&format!("{shell}/orders"), get(ingest::http::orders))
+        .route(&format!("{shell}/log"), get(ingest::http::log))
         .route(&format!("{shell}/taken"), post(ingest::http::taken))
         .route(&format!("{session}/orders"), post(control::put))
         .route(&format!("{session}/artifacts"), post(artifact::declare))

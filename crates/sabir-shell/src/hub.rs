@@ -91,18 +91,9 @@ impl Hub {
 
     /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
     pub fn artifacts(&self) -> Option<Url> {
-        self.of_session("artifacts")
-    }
-
-    /// Where the log of the session can be read; `None` as for artifacts.
-    pub fn log(&self) -> Option<Url> {
-        self.of_session("log")
-    }
-
-    fn of_session(&self, name: &str) -> Option<Url> {
         let mut url = self.http.clone();
         let (before, session) = self.http.path().split_once("/v1/shells/")?;
-        let path = format!("{before}/v1/sessions/{session}/{name}");
+        let path = format!("{before}/v1/sessions/{session}/artifacts");
         url.set_path(&path);
         Some(url)
     }

@@ -66,12 +66,7 @@ impl Hub {
 
     /// Memory in MB: now, and the most that it was.
     fn memory(&self) -> (f64, f64) {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let of = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) * 1024.0 / 1e6
-        };
-        (of("VmRSS:"), of("VmHWM:"))
+        super::measure::memory_of(self.child.id())
     }
 
     fn get(&self, path: &str) -> Result<BufReader<TcpStream>> {

@@ -27,6 +27,16 @@ pub(super) struct Usage {
     pub(super) peak_bytes: u64,
 }
 
+/// The memory of a process that runs, in MB: now, and the most that it was.
+pub(super) fn memory_of(process: u32) -> (f64, f64) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) * 1024.0 / 1e6
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
 /// Runs a command under a measuring process; its standard output goes nowhere.
 pub(super) fn measured(xtask: &Path, command: &[OsString]) -> Result<Usage> {
     let output =

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{check_hello, check_writer, ready, settle, version};
+use crate::api::{After, log_after};
 use crate::auth::Deed;
 use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
@@ -218,6 +219,38 @@ pub(crate) async fn orders(
         () = tokio::time::sleep(Duration::from_secs(wait.clamp(1, LONGEST_WAIT))) => Ok(Vec::new()),
     };
     Ok(answer(StatusCode::OK, &Orders { orders: orders? }))
+}
+
+/// The log as the hub has it, for a shell that goes on where another one wrote.
+#[utoipa::path(
+    get,
+    path = "/v1/shells/{session}/log",
+    operation_id = "shellLog",
+    tag = "shells",
+    params(
+        ("session" = String, Path, description = "The session"),
+        ("Sabir-Protocol" = u32, Header, description = "1"),
+        After,
+    ),
+    responses(
+        (status = 200, description = "The messages that there are", body = String, content_type = "application/x-ndjson"),
+        (status = 400, description = "Not an id, or not a number"),
+        (status = 404, description = "There is no such session"),
+        (status = 426, description = "No version that both speak"),
+        Refusals,
+    ),
+    security(("token" = []))
+)]
+pub(crate) async fn log(
+    State(hub): State<Shared>,
+    asker: Asker,
+    Named(session): Named,
+    headers: HeaderMap,
+    after: Result<Query<After>, QueryRejection>,
+) -> Result<Response, Refused> {
+    asker.may(Deed::Write(&session))?;
+    check_version(&headers)?;
+    log_after(hub, session, after).await
 }
 
 /// Hears what became of an order.

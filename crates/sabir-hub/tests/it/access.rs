@@ -38,6 +38,8 @@ async fn a_token_is_good_for_what_it_says_and_nothing_else() {
         ("POST", "/v1/shells/other/hello", [false, false, false]),
         ("POST", "/v1/shells/s/batches", [true, false, false]),
         ("GET", "/v1/shells/s/orders", [true, false, false]),
+        ("GET", "/v1/shells/s/log", [true, false, false]),
+        ("GET", "/v1/shells/other/log", [false, false, false]),
         ("POST", "/v1/shells/s/taken", [true, false, false]),
         ("POST", "/v1/sessions/s/artifacts", [true, false, false]),
         ("PUT", &format!("/v1/sessions/s/artifacts/{}", "0".repeat(64)), [true, false, false]),

@@ -60,7 +60,8 @@ impl Sink {
 
     /// The log at the hub from there on; `None` where there is no hub, or one that does not tell it.
     async fn log(&self, after: u64) -> Result<Option<Response>, Stop> {
-        let Some((hub, mut url)) = self.hub.as_ref().and_then(|hub| Some((hub, hub.log()?))) else { return Ok(None) };
+        let Some(hub) = &self.hub else { return Ok(None) };
+        let mut url = hub.below("log");
         url.query_pairs_mut().append_pair("after", &after.to_string());
         let client = http::client(hub).map_err(|lost| match lost {
             Lost::Broken(why) | Lost::NoUpgrade(why) => Stop::Later(why),

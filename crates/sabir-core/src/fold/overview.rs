@@ -148,7 +148,10 @@ impl OverviewFold {
         let main = event.parent_tool_call_id.is_none();
         if let Some(at) = event.at {
             self.seen.started.get_or_insert(at);
-            self.seen.last = Some(at);
+            // What a sub-agent did may be told later than what came after it.
+            if main || self.seen.last < Some(at) {
+                self.seen.last = Some(at);
+            }
         }
         self.tally.event(&event.kind);
         let seen = &mut self.seen;

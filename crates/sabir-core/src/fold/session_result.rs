@@ -58,13 +58,16 @@ impl SessionResult {
 impl SessionResultFold {
     /// Takes note of the next event.
     pub fn event(&mut self, event: &Event<'_>) {
+        let main = event.parent_tool_call_id.is_none();
         if let Some(at) = event.at {
             self.first_at.get_or_insert(at);
-            self.last_at = Some(at);
+            // What a sub-agent did may be told after the end of all, which it does not move.
+            if main || self.last_at < Some(at) {
+                self.last_at = Some(at);
+            }
         }
         self.tally.event(&event.kind);
         let result = &mut self.result;
-        let main = event.parent_tool_call_id.is_none();
         match &event.kind {
             EventKind::Started { agent, agent_version } => {
                 result.agent = agent.clone().into_owned();

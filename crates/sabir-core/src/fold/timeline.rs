@@ -10,6 +10,7 @@
 
 mod item;
 mod merge;
+mod turns;
 
 use std::collections::VecDeque;
 
@@ -23,6 +24,7 @@ use super::tokens::{TokensReport, UsageTally};
 use crate::event::{Event, EventKind, UsageScope};
 use crate::price::Table;
 use crate::time::Timestamp;
+use turns::{Turn, Turns};
 
 /// More calls than this are not remembered: what a later event says of an older one finds no item.
 const MOST_CALLS: usize = 4_096;
@@ -115,7 +117,7 @@ pub struct TimelineFold {
     next: u64,
     /// Items that may still change.
     run: Option<Item>,
-    turn: Option<Item>,
+    turns: Turns,
     plan: Option<Item>,
     /// The message or reasoning that grows, with its id and the call that it is beneath.
     speech: Option<Speech>,
@@ -130,8 +132,6 @@ pub struct TimelineFold {
     runs: u32,
     model: Option<String>,
     tally: UsageTally,
-    /// The same of the turn. What an agent says only of the whole run is of no turn.
-    of_turn: UsageTally,
 }
 
 #[derive(Debug)]
@@ -175,20 +175,20 @@ impl TimelineFold {
             }
             EventKind::TurnStart { turn } => {
                 self.speech = None;
-                self.of_turn = UsageTally::default();
                 let what = What::Turn { stop_reason: None, tokens: None, cost_usd: None };
                 let item = Item { turn: Some(*turn), ..self.item(&head, what) };
-                self.turn = Some(self.add(item, out));
+                let item = self.add(item, out);
+                self.turns.begin(item);
             }
             EventKind::TurnEnd { stop_reason: why, .. } => {
-                let why = why.as_deref().map(str::to_owned);
-                self.change_turn(&head, |stop_reason, _, _| *stop_reason = why, out);
+                let Some(Turn { item, .. }) = self.turns.of(None) else { return };
+                if let What::Turn { stop_reason, .. } = &mut item.what {
+                    *stop_reason = why.as_deref().map(str::to_owned);
+                }
+                touch(item, &head);
+                out.push(Change::Put(Box::new(item.clone())));
             }
-            EventKind::Usage { scope, .. } if *scope != UsageScope::Run => {
-                self.of_turn.event(&event.kind);
-                let (tokens, cost) = self.used(&self.of_turn);
-                self.change_turn(&head, |_, of_turn, of_cost| (*of_turn, *of_cost) = (tokens, cost), out);
-            }
+            EventKind::Usage { scope, .. } if *scope != UsageScope::Run => self.count(&head, &event.kind, out),
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
                 let what = What::Tool {
                     call: tool_call_id.to_string(),
@@ -278,7 +278,7 @@ impl TimelineFold {
                 self.put(&head, What::Unrecognized { of, raw: clip(raw) }, out);
             }
             EventKind::Exited { exit_code, signal, outcome, cause, duration_ms, .. } => {
-                let (tokens, cost_usd) = self.used(&self.tally);
+                let (tokens, cost_usd) = used(&self.tally, self.model.as_deref());
                 let what = What::End {
                     outcome: *outcome,
                     cause: *cause,
@@ -288,7 +288,7 @@ impl TimelineFold {
                     tokens,
                     cost_usd,
                 };
-                self.turn = None;
+                self.turns.end();
                 self.put(&head, what, out);
             }
             _ => {}
@@ -305,6 +305,7 @@ impl TimelineFold {
     }
 
     fn item(&self, head: &Head<'_>, what: What) -> Item {
+        let parent = head.parent.and_then(|call| self.call(call));
         Item {
             id: self.next,
             first: head.number,
@@ -313,8 +314,8 @@ impl TimelineFold {
             until: None,
             line: head.line,
             run: self.runs.max(1),
-            turn: self.turn.as_ref().and_then(|turn| turn.turn),
-            parent: head.parent.and_then(|call| self.call(call)),
+            turn: self.turns.number(parent),
+            parent,
             what,
         }
     }
@@ -400,24 +401,20 @@ impl TimelineFold {
         self.run = Some(item);
     }
 
-    fn change_turn(
-        &mut self,
-        head: &Head<'_>,
-        change: impl FnOnce(&mut Option<String>, &mut Option<TokensReport>, &mut Option<f64>),
-        out: &mut Vec<Change>,
-    ) {
-        let Some(mut item) = self.turn.take() else { return };
-        if let What::Turn { stop_reason, tokens, cost_usd } = &mut item.what {
-            change(stop_reason, tokens, cost_usd);
+    /// Counts what was used to the turn in which it was.
+    fn count(&mut self, head: &Head<'_>, usage: &EventKind<'_>, out: &mut Vec<Change>) {
+        let parent = head.parent.and_then(|call| self.call(call));
+        let Some(Turn { item, tally }) = self.turns.of(parent) else { return };
+        tally.event(usage);
+        if let What::Turn { tokens, cost_usd, .. } = &mut item.what {
+            (*tokens, *cost_usd) = used(tally, self.model.as_deref());
         }
-        self.turn = Some(changed(item, head, out));
-    }
-
-    /// What was used, and what it costs.
-    fn used(&self, tally: &UsageTally) -> (Option<TokensReport>, Option<f64>) {
-        let tokens = tally.total();
-        let report = tokens.total().map(|_| TokensReport::new(&tokens, tally.source()));
-        (report, dollars(tally, self.model.as_deref(), Table::embedded()))
+        match head.parent {
+            None => touch(item, head),
+            // A turn that is over does not last until a log tells what was used in it.
+            Some(_) => item.last = head.number,
+        }
+        out.push(Change::Put(Box::new(item.clone())));
     }
 
     fn update(&mut self, head: &Head<'_>, call: &str, given: Option<Clip>, delta: Option<&str>, out: &mut Vec<Change>) {
@@ -459,6 +456,13 @@ impl TimelineFold {
             self.asked.push(item);
         }
     }
+}
+
+/// What was used, and what it costs.
+fn used(tally: &UsageTally, model: Option<&str>) -> (Option<TokensReport>, Option<f64>) {
+    let tokens = tally.total();
+    let report = tokens.total().map(|_| TokensReport::new(&tokens, tally.source()));
+    (report, dollars(tally, model, Table::embedded()))
 }
 
 /// What every event has.

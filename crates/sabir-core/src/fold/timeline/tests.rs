@@ -83,6 +83,21 @@ fn a_turn_says_what_it_used_and_a_run_begins_anew() {
 }
 
 #[test]
+fn what_is_told_later_of_a_call_counts_for_its_turn() {
+    let call = r#""kind":"toolStart","toolCallId":"1","name":"Agent","toolKind":"execute""#;
+    let two = r#""kind":"turnStart","turn":2"#;
+    let inner = r#""kind":"activity","message":"inside","parentToolCallId":"1""#;
+    let usage = r#""kind":"usage","scope":"message","inputTokens":10,"outputTokens":5,"parentToolCallId":"1""#;
+    let timeline = timeline(&[STARTED, TURN, call, two, inner, usage]);
+    let used = |item: &Item| match &item.what {
+        What::Turn { tokens, .. } => tokens.and_then(|tokens| tokens.total),
+        _ => None,
+    };
+    assert_eq!(timeline.items.iter().map(used).collect::<Vec<_>>(), [None, Some(15), None, None, None]);
+    assert_eq!(timeline.items.iter().map(|item| item.turn).collect::<Vec<_>>(), [None, Some(1), Some(1), Some(2), Some(1)]);
+}
+
+#[test]
 fn a_plan_and_a_question_stay_where_they_are() {
     let plan = |status: &str| format!(r#""kind":"plan","items":[{{"text":"a","status":"{status}"}}]"#);
     let ask = r#""kind":"permission","requestId":"q","title":"may I?","options":[{"id":"y","label":"Yes"}]"#;

@@ -19,8 +19,8 @@ pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Er
     if reader.peek().is_none() { Ok(value) } else { refused() }
 }
 
-/// The name by which a `RawValue` asks for the text of a value.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+/// The name by which a `RawValue` asks for the text of a value, and gives it.
+pub(crate) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 /// The name by which an [`Unread`](super::Unread) asks for the text of a value.
 pub(super) const UNREAD: &str = "$sabir::Unread";

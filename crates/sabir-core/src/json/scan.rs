@@ -70,14 +70,7 @@ pub(super) fn length(text: &str) -> Option<usize> {
 
 /// Where the string ends that starts with the first byte.
 fn closing_quote(bytes: &[u8]) -> Option<usize> {
-    let mut end = 1;
-    loop {
-        end += memchr::memchr(b'"', bytes.get(end..)?)?;
-        if !is_escaped(bytes, end) {
-            return Some(end);
-        }
-        end += 1;
-    }
+    memchr::memchr_iter(b'"', bytes.get(1..)?).map(|inside| inside + 1).find(|end| !is_escaped(bytes, *end))
 }
 
 /// The first quote, backslash or control character, if it is among the first bytes.

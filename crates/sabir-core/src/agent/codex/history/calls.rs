@@ -280,7 +280,8 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
     ];
     // None of these words is written otherwise in JSON.
     let text = text.escaped().unwrap_or(text);
-    if text.contains("rejected by user") || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
+    let rejected = memchr::memmem::find(text.as_bytes(), b"rejected by user").is_some();
+    if rejected || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
         ToolStatus::Denied
     } else if text.starts_with("aborted") {
         ToolStatus::Cancelled

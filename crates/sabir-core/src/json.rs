@@ -293,6 +293,11 @@ pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     read::from_str(text).ok()
 }
 
+/// What a JSON string says, where that is told without looking for pairs of escapes.
+pub(crate) fn unescaped(json: &str) -> Option<String> {
+    scan::unescaped(json)
+}
+
 /// The text of the JSON string that a line goes on with, and what follows it.
 pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
     let string = scan::string(json)?.json;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::write;
 use crate::cut;
-use crate::json::Str;
+use crate::json::{self, Str};
 
 /// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
 #[derive(Clone)]
@@ -189,37 +189,10 @@ fn escaped_head(json: &str, bytes: usize) -> &str {
 }
 
 fn unescaped(json: &str) -> String {
-    if let Some(text) = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).and_then(unescaped_at_once) {
+    if let Some(text) = json::unescaped(json) {
         return text;
     }
-    serde_json::from_str(json).or_else(|_| serde_json::from_str(&crate::json::without_lone_surrogates(json))).unwrap_or_default()
-}
-
-/// What stands between the quotes of a JSON string, into memory that is taken once. `None` when it holds half of a pair
-/// of escapes, or what is no escape at all.
-fn unescaped_at_once(inside: &str) -> Option<String> {
-    let mut text = String::with_capacity(inside.len());
-    let mut rest = inside;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        let (character, length) = match rest.as_bytes().get(at + 1)? {
-            b'n' => ('\n', 2),
-            byte @ (b'"' | b'\\' | b'/') => (char::from(*byte), 2),
-            b't' => ('\t', 2),
-            b'r' => ('\r', 2),
-            b'b' => ('\u{8}', 2),
-            b'f' => ('\u{c}', 2),
-            b'u' => {
-                let digits = rest.get(at + 2..at + 6).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
-                (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
-            }
-            _ => return None,
-        };
-        text.push_str(&rest[..at]);
-        text.push(character);
-        rest = &rest[at + length..];
-    }
-    text.push_str(rest);
-    Some(text)
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&json::without_lone_surrogates(json))).unwrap_or_default()
 }
 
 impl Default for Text<'_> {

@@ -180,8 +180,8 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
             _ => return false,
         };
     }
-    // Nothing stops at a byte, so that the compiler can do many at a time.
-    bytes[block].iter().fold(true, |printable, byte| printable & (*byte >= 0x20))
+    // Values, not references: the compiler takes the least of many bytes at a time.
+    bytes[block].iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20
 }
 
 #[cfg(test)]

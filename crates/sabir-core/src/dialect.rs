@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub use said::Said;
 
 use crate::cut;
-use crate::event::{Cause, EventKind, Outcome, Timeout};
+use crate::event::{Cause, EventKind, Outcome, Text, Timeout};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -187,6 +187,36 @@ impl Verdict {
     /// A failure of that class.
     pub fn failed(cause: Option<Cause>) -> Self {
         Self { cause, ..Self::of(Outcome::Failed) }
+    }
+}
+
+/// The texts of a message whose end a dialect must wait for, as they came. Nearly all messages are followed by another
+/// one, so only the last is unescaped.
+#[derive(Debug, Clone, Default)]
+pub struct HeldTexts {
+    texts: Vec<Text<'static>>,
+    written: usize,
+}
+
+impl HeldTexts {
+    /// Appends a text.
+    pub fn push(&mut self, text: Text<'_>) {
+        if self.written < Held::LIMIT {
+            self.written += text.escaped().map_or_else(|| text.len(), str::len);
+            self.texts.push(text.into_owned());
+        }
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes them out, as one text.
+    pub fn take(&mut self) -> Held {
+        let mut held = Held::default();
+        std::mem::take(self).texts.into_iter().for_each(|text| held.push(&text.into_string()));
+        held
     }
 }
 

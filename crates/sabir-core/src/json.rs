@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
@@ -139,6 +140,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Unread<'a> {
         }
         deserializer.deserialize_newtype_struct(read::UNREAD, UnreadVisitor)
     }
+}
+
+/// Gives out the text of a value as it is, as a `RawValue` does, but without reading it once more.
+pub(crate) fn write_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut raw = serializer.serialize_struct(read::RAW_VALUE, 1)?;
+    raw.serialize_field(read::RAW_VALUE, json)?;
+    raw.end()
 }
 
 /// Keeps a line that no rule knows, with the type that it gives itself.
@@ -283,6 +291,11 @@ where
 /// Parses a JSON text as far as a dialect wants to know it.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     read::from_str(text).ok()
+}
+
+/// What a JSON string says, where that is told without looking for pairs of escapes.
+pub(crate) fn unescaped(json: &str) -> Option<String> {
+    scan::unescaped(json)
 }
 
 /// The text of the JSON string that a line goes on with, and what follows it.

@@ -25,8 +25,8 @@ impl Timestamp {
 
     /// Reads RFC 3339 with any offset and any number of fractional digits; finer digits are cut off.
     pub fn parse(text: &str) -> Option<Self> {
-        let moment: jiff::Timestamp = text.parse().ok()?;
-        Self::from_millis(moment.as_millisecond())
+        // Nearly all moments are written alike, and there is one on every line of a log.
+        Self::from_millis(in_usual_form(text.as_bytes()).or_else(|| by_rule(text))?)
     }
 
     /// Milliseconds from `earlier` to `self`; `None` when the clock went backwards.
@@ -37,6 +37,33 @@ impl Timestamp {
 
 const YEAR_0: i64 = -62_167_219_200;
 const YEAR_10000: i64 = 253_402_300_800;
+
+/// Reads a moment in any form that RFC 3339 has.
+fn by_rule(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
+/// Days from the first of March of the year 0 to 1970.
+const BEFORE_1970: i64 = 719_468;
+
+/// Reads `2026-11-15T17:53:23.541Z`.
+fn in_usual_form(text: &[u8]) -> Option<i64> {
+    let usual = text.len() == 24 && text[10] == b'T' && text[19] == b'.' && text[23] == b'Z';
+    let number = |from: usize, to: usize| {
+        text[from..to].iter().try_fold(0_i64, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+    };
+    let (year, month, day) = (usual.then(|| number(0, 4))??, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second, milli) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
+    let plain = text[4] == b'-' && text[7] == b'-' && text[13] == b':' && text[16] == b':';
+    let sound = plain && year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60;
+    if !sound || second > 59 {
+        return None;
+    }
+    // Years that begin in March have the leap day at their end.
+    let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * march_year + march_year / 4 - march_year / 100 + march_year / 400 + (153 * march_month + 2) / 5 + day - 1;
+    Some((((days - BEFORE_1970) * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + milli)
+}
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +99,25 @@ impl schemars::JsonSchema for Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use super::Timestamp;
+    use super::{Timestamp, by_rule, in_usual_form};
+
+    #[test]
+    fn moments_are_the_same_by_position_and_by_rule() {
+        for text in [
+            "2026-11-15T17:53:23.541Z",
+            "1970-01-01T00:00:00.000Z",
+            "2024-03-01T00:00:00.000Z",
+            "2023-12-28T12:00:00.001Z",
+            "2000-02-28T00:00:00.000Z",
+            "9999-01-01T23:59:59.999Z",
+        ] {
+            assert!(in_usual_form(text.as_bytes()).is_some(), "{text}");
+            assert_eq!(in_usual_form(text.as_bytes()), by_rule(text), "{text}");
+        }
+        for text in ["2026-11-15T17:53:23Z", "2026-11-15T18:53:23.541+01:00", "2026-02-30T00:00:00.000Z", "not a time"] {
+            assert_eq!(in_usual_form(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn reads_offsets_and_writes_utc_milliseconds() {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::write;
 use crate::cut;
-use crate::json::Str;
+use crate::json::{self, Str};
 
 /// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
 #[derive(Clone)]
@@ -189,7 +189,10 @@ fn escaped_head(json: &str, bytes: usize) -> &str {
 }
 
 fn unescaped(json: &str) -> String {
-    serde_json::from_str(json).or_else(|_| serde_json::from_str(&crate::json::without_lone_surrogates(json))).unwrap_or_default()
+    if let Some(text) = json::unescaped(json) {
+        return text;
+    }
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&json::without_lone_surrogates(json))).unwrap_or_default()
 }
 
 impl Default for Text<'_> {

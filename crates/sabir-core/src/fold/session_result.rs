@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::agent::{self, Accounting};
 use crate::event::{Event, EventKind, Outcome, UsageScope};
+use crate::json;
 use crate::price::Table;
 use crate::time::Timestamp;
 
@@ -216,7 +217,6 @@ pub(super) fn dollars(tally: &UsageTally, model: Option<&str>, prices: &Table) -
 
 /// Arguments as they came; text that is not JSON becomes a JSON string.
 fn arguments(input: &str) -> Option<Box<RawValue>> {
-    let json = serde_json::from_str::<&RawValue>(input).ok().map(|raw| raw.get().to_owned());
-    let json = json.or_else(|| serde_json::to_string(input).ok())?;
-    RawValue::from_string(json).ok()
+    let json = json::parse::<&RawValue>(input).map(ToOwned::to_owned);
+    json.or_else(|| serde_json::value::to_raw_value(input).ok())
 }

@@ -1,7 +1,7 @@
 //! JSON text to values, fast where agents' lines are long.
 //!
 //! Nearly all bytes of a stream are in a few long strings that pass through as they are or that nobody asks for. Here
-//! objects, lists and strings are walked; numbers, escapes and enums are handed to `serde_json` piece by piece.
+//! objects, lists and strings are walked; numbers, pairs of escapes and enums are handed to `serde_json` piece by piece.
 //!
 //! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings, which are
 //! refused, and for values that nobody asks for: of those only the brackets and quotes have to be right.
@@ -19,8 +19,8 @@ pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Er
     if reader.peek().is_none() { Ok(value) } else { refused() }
 }
 
-/// The name by which a `RawValue` asks for the text of a value.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+/// The name by which a `RawValue` asks for the text of a value, and gives it.
+pub(crate) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 /// The name by which an [`Unread`](super::Unread) asks for the text of a value.
 pub(super) const UNREAD: &str = "$sabir::Unread";
@@ -49,6 +49,7 @@ fn refused<T>() -> Result<T, Error> {
 
 impl<'de> Reader<'de> {
     /// The next byte that is not white space.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
         if let Some(b' ' | b'\n' | b'\t' | b'\r') = self.rest.as_bytes().first() {
             self.rest = self.rest.trim_start_matches([' ', '\n', '\t', '\r']);
@@ -57,6 +58,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over the next byte, which must be this one.
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), Error> {
         if self.peek() == Some(byte) {
             self.step(1);
@@ -67,11 +69,13 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over that many bytes, all of them ASCII or whole characters.
+    #[inline]
     fn step(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
     /// Steps over a string.
+    #[inline]
     fn string(&mut self) -> Result<Quoted<'de>, Error> {
         self.peek();
         let Some(quoted) = scan::string(self.rest) else { return refused() };
@@ -184,6 +188,7 @@ struct Items<'r, 'de> {
 
 impl Items<'_, '_> {
     /// Steps to the next item; false before the closing bracket.
+    #[inline]
     fn next(&mut self, close: u8) -> Result<bool, Error> {
         if self.reader.peek() == Some(close) {
             return Ok(false);
@@ -230,7 +235,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
             Some(b'"') => match self.string()? {
-                Quoted { json, escaped: true } => visitor.visit_string(serde_json::from_str(json)?),
+                Quoted { json, escaped: true } => visitor.visit_string(match scan::unescaped(json) {
+                    Some(text) => text,
+                    None => serde_json::from_str(json)?,
+                }),
                 Quoted { json, escaped: false } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
             },
             _ => match self.word() {

@@ -22,16 +22,18 @@ const SHORT: usize = 40;
 const BLOCK: usize = 1024;
 
 /// The string that a text starts with; `None` when it starts with none, or with one that is not as JSON wants it.
+#[inline]
 pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
+    let inside = text.as_bytes().strip_prefix(b"\"")?;
+    match stop(inside) {
+        Some(end) if inside[end] == b'"' => text.get(..end + 2).map(|json| Quoted { json, escaped: false }),
+        _ => long_string(text),
+    }
+}
+
+/// The same of a string that is long, or has something in it that matters.
+fn long_string(text: &str) -> Option<Quoted<'_>> {
     let bytes = text.as_bytes();
-    if bytes.first() != Some(&b'"') {
-        return None;
-    }
-    if let Some(inside) = stop(&bytes[1..])
-        && bytes[1 + inside] == b'"'
-    {
-        return text.get(..inside + 2).map(|json| Quoted { json, escaped: false });
-    }
     let end = closing_quote(bytes)?;
     let mut escaped = false;
     let mut start = 1;
@@ -70,17 +72,39 @@ pub(super) fn length(text: &str) -> Option<usize> {
 
 /// Where the string ends that starts with the first byte.
 fn closing_quote(bytes: &[u8]) -> Option<usize> {
-    let mut end = 1;
-    loop {
-        end += memchr::memchr(b'"', bytes.get(end..)?)?;
-        if !is_escaped(bytes, end) {
-            return Some(end);
-        }
-        end += 1;
+    memchr::memchr_iter(b'"', bytes.get(1..)?).map(|inside| inside + 1).find(|end| !is_escaped(bytes, *end))
+}
+
+/// What a JSON string says, in memory that is taken once. `None` when it holds a pair of escapes or half of one, or what
+/// is no escape at all.
+pub(super) fn unescaped(json: &str) -> Option<String> {
+    let inside = json.strip_prefix('"')?.strip_suffix('"')?;
+    let mut text = String::with_capacity(inside.len());
+    let mut rest = inside;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        let (character, length) = match rest.as_bytes().get(at + 1)? {
+            b'n' => ('\n', 2),
+            byte @ (b'"' | b'\\' | b'/') => (char::from(*byte), 2),
+            b't' => ('\t', 2),
+            b'r' => ('\r', 2),
+            b'b' => ('\u{8}', 2),
+            b'f' => ('\u{c}', 2),
+            b'u' => {
+                let digits = rest.get(at + 2..at + 6).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+                (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
+            }
+            _ => return None,
+        };
+        text.push_str(&rest[..at]);
+        text.push(character);
+        rest = &rest[at + length..];
     }
+    text.push_str(rest);
+    Some(text)
 }
 
 /// The first quote, backslash or control character, if it is among the first bytes.
+#[inline]
 fn stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES * 0x80;
@@ -156,14 +180,32 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
             _ => return false,
         };
     }
-    bytes[block].iter().min().is_none_or(|least| *least >= 0x20)
+    // Values, not references: the compiler takes the least of many bytes at a time.
+    bytes[block].iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20
 }
 
 #[cfg(test)]
 mod tests {
     use serde::de::IgnoredAny;
 
-    use super::{BLOCK, SHORT, length, stop, string};
+    use super::{BLOCK, SHORT, length, stop, string, unescaped};
+
+    #[test]
+    fn what_is_unescaped_at_once_is_what_serde_json_reads() {
+        for (json, at_once) in [
+            (r#""""#, true),
+            (r#""plain é""#, true),
+            (r#""\"a\" \\ \/ \b\f\n\r\t é\n""#, true),
+            (r#""\u001b[0m \u00e9\u2028 \uFFFD""#, true),
+            (r#""\ud83d\ude00""#, false),
+        ] {
+            let text: String = serde_json::from_str(json).expect("a string");
+            assert_eq!(unescaped(json), at_once.then_some(text), "{json}");
+        }
+        for json in [r#""\ud83d""#, r#""\x""#, r#""\u+123""#, r#""\u12""#, r#""\""#, "1"] {
+            assert_eq!(unescaped(json), None, "{json}");
+        }
+    }
 
     #[test]
     fn the_first_byte_that_matters_is_found_wherever_it_is() {

@@ -110,16 +110,25 @@ fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failu
         });
         // A log that is gone or unreadable by now is listed without a result.
         let listed = listed(past, session, result.and_then(Result::ok));
-        serde_json::to_vec(&listed)
+        let mut line = Vec::with_capacity(if results { room(past, session) } else { 0 });
+        serde_json::to_writer(&mut line, &listed).map(|()| {
+            line.push(b'\n');
+            line
+        })
     };
-    let take = |line: serde_json::Result<Vec<u8>>| {
-        out.buffer().extend(line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?);
-        out.buffer().push(b'\n');
-        out.write_if_full()
-    };
+    let take =
+        |line: serde_json::Result<Vec<u8>>| out.record(&line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?);
     past::SESSIONS.run(sessions, LineBuffer::default, line, &mut |_| (), take)?;
     out.write()?;
     Ok(Exit::Completed)
+}
+
+/// How much room to take for a session with its result. What a log holds beside it is mostly more than a half, and to
+/// grow a line of megabytes step by step is to copy it.
+fn room(past: &Past, session: &Session) -> usize {
+    const MOST: u64 = 8 << 20;
+    let logs: u64 = session.logs.iter().map(|place| past.logs[*place].file.size).sum();
+    usize::try_from((logs / 2).min(MOST)).unwrap_or(0)
 }
 
 fn listed<'s>(past: &Past, session: &'s Session, result: Option<SessionResult>) -> Listed<'s> {

@@ -19,6 +19,16 @@ impl Out {
         &mut self.buffer
     }
 
+    /// Adds a record. One that is worth a system call of its own is written from where it lies.
+    pub(crate) fn record(&mut self, record: &[u8]) -> Result<(), Failure> {
+        if record.len() < PIECE {
+            self.buffer.extend_from_slice(record);
+            return self.write_if_full();
+        }
+        self.write()?;
+        write(record)
+    }
+
     /// Writes what has been collected, once that is worth a system call.
     pub(crate) fn write_if_full(&mut self) -> Result<(), Failure> {
         if self.is_full() { self.write() } else { Ok(()) }
@@ -34,13 +44,18 @@ impl Out {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        let written = stdout.write_all(&self.buffer).and_then(|()| stdout.flush());
+        let written = write(&self.buffer);
         self.buffer.clear();
         // One huge event does not keep its memory for the rest of the run.
         self.buffer.shrink_to(4 * PIECE);
-        written.map_err(|error| Failure::io("writing to standard output failed", &error))
+        written
     }
+}
+
+fn write(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::io("writing to standard output failed", &error))
 }
 
 /// Appends a value as JSON: over several lines for a person, on one for a program.

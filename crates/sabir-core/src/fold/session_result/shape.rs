@@ -228,8 +228,8 @@ pub struct ToolCall {
 /// A text that is kept as JSON is written as that, and not unescaped and escaped again.
 #[allow(clippy::ref_option, reason = "what serde gives")]
 fn write_text<S: Serializer>(text: &Option<Text<'static>>, serializer: S) -> Result<S::Ok, S::Error> {
-    match text.as_ref().and_then(|text| json::parse::<&RawValue>(text.as_json()?)) {
-        Some(json) => json.serialize(serializer),
+    match text.as_ref().and_then(Text::as_json) {
+        Some(json) => json::write_raw(json, serializer),
         None => text.as_deref().serialize(serializer),
     }
 }

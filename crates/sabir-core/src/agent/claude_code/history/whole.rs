@@ -10,7 +10,7 @@ use super::super::stream::StreamJson;
 use super::super::tools::user;
 use super::super::wire::{ApiMessage, Block, ModelUsage};
 use super::{INTERRUPTED, is_furniture};
-use crate::dialect::{End, Facts, Held, Verdict};
+use crate::dialect::{End, Facts, HeldTexts, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
 use crate::history::{Spent, id_of};
 use crate::json::{self, JsonDialect, Str, StringOr, Unread};
@@ -31,7 +31,7 @@ pub(super) struct Log {
     /// The last messages of the main agent.
     messages: VecDeque<u64>,
     /// What the current message of the main agent says.
-    answer: Held,
+    answer: HeldTexts,
     verdict: Option<Verdict>,
     told: BTreeMap<String, Spent>,
     claimed: BTreeMap<String, Spent>,
@@ -173,8 +173,9 @@ impl JsonDialect for Log {
             }
         }
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
-        if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+        let mut answer = self.answer.take();
+        if verdict.outcome == Outcome::Completed && !answer.is_blank() {
+            facts.push(EventKind::Final { text: Cow::Owned(answer.take()) });
         }
         verdict
     }
@@ -204,7 +205,7 @@ impl Log {
     fn assistant<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         let Some(StringOr::Other(message)) = entry.message else { return json::unrecognized(line, facts) };
         if entry.is_api_error_message {
-            let text = text_of(&message);
+            let text: String = texts_of(&message).map(Text::into_string).collect();
             let status = entry.error.and_then(|error| error.status);
             self.stream.api_error(&message, status, facts);
             if facts.parent.is_none() {
@@ -238,11 +239,10 @@ impl Log {
             }
             self.messages.push_back(number);
         }
-        if self.messages.back() == Some(&number) && known {
-            self.answer.push(&text_of(message));
-        } else {
-            self.answer.set(&text_of(message));
+        if !known || self.messages.back() != Some(&number) {
+            self.answer.clear();
         }
+        texts_of(message).for_each(|text| self.answer.push(text));
         let stop_reason = message.stop_reason.as_deref();
         let verdict = match stop_reason {
             Some("end_turn" | "stop_sequence") => Verdict::of(Outcome::Completed),
@@ -260,7 +260,7 @@ impl Log {
             None => return,
         };
         if let Some(call) = blocks.iter().find_map(|block| block.tool_use_id.as_deref())
-            && let Some(launched) = entry.tool_use_result.and_then(|result| json::parse::<Launched<'_>>(result.0))
+            && let Some(launched) = entry.tool_use_result.and_then(launched)
         {
             self.agents.insert(launched.agent_id.to_string(), call.to_owned());
         }
@@ -315,13 +315,19 @@ impl Log {
     }
 }
 
-fn text_of(message: &ApiMessage<'_>) -> String {
-    match &message.content {
-        Some(StringOr::String(text)) => text.to_string(),
-        Some(StringOr::Other(blocks)) => {
-            let texts = blocks.iter().filter(|block| &*block.r#type == "text");
-            texts.filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
-        }
-        None => String::new(),
-    }
+/// The agent that a call started. Most results are of other calls and large; looking for the key is faster than parsing.
+fn launched(result: Unread<'_>) -> Option<Launched<'_>> {
+    memchr::memmem::find(result.0.as_bytes(), b"\"agentId\"")?;
+    json::parse(result.0)
+}
+
+/// The texts that a message says.
+fn texts_of<'m>(message: &'m ApiMessage<'_>) -> impl Iterator<Item = Text<'m>> {
+    let (alone, blocks) = match &message.content {
+        Some(StringOr::String(text)) => (Some(Text::from(&**text)), &[][..]),
+        Some(StringOr::Other(blocks)) => (None, blocks.as_slice()),
+        None => (None, &[][..]),
+    };
+    let texts = blocks.iter().filter(|block| &*block.r#type == "text");
+    alone.into_iter().chain(texts.filter_map(|block| Text::from_json(block.text?)))
 }

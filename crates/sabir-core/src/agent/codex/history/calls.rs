@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::patch;
 use super::whole::Log;
@@ -280,7 +281,8 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
     ];
     // None of these words is written otherwise in JSON.
     let text = text.escaped().unwrap_or(text);
-    if text.contains("rejected by user") || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
+    let rejected = memchr::memmem::find(text.as_bytes(), b"rejected by user").is_some();
+    if rejected || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
         ToolStatus::Denied
     } else if text.starts_with("aborted") {
         ToolStatus::Cancelled
@@ -317,7 +319,7 @@ fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
     #[derive(Deserialize)]
     struct Measured<'a> {
         #[serde(borrow)]
-        output: Unread<'a>,
+        output: &'a RawValue,
         #[serde(default, deserialize_with = "json::lenient")]
         metadata: Option<Metadata>,
         #[serde(default, deserialize_with = "json::lenient")]
@@ -331,7 +333,7 @@ fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
         return None;
     }
     let measured = json::parse::<Measured<'_>>(text)?;
-    let (output, _) = json::leading_text(measured.output.0)?;
+    let output = Text::from_json(measured.output)?;
     let code = measured.metadata.and_then(|metadata| metadata.exit_code).or(measured.exit_code);
     // Without a code it is the tool's own JSON.
     code.is_some().then(|| (code, output.into_owned()))

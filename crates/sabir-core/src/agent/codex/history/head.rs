@@ -1,6 +1,8 @@
 //! The words that say what a line is. They stand at its beginning, so that a line of megabytes need not be read to be
 //! passed over.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use crate::json::{self, Str};
@@ -21,20 +23,32 @@ const WORD: usize = 64;
 impl<'l> Head<'l> {
     /// Reads the head by position. `None` when the line is not written in the usual order.
     pub(super) fn of(line: &'l [u8]) -> Option<Self> {
+        Self::split(line).map(|(head, _)| head)
+    }
+
+    /// The same, and the text of what the line is about, if nothing comes behind it. Whether that is a whole value is
+    /// left to who reads it.
+    pub(super) fn with_payload(line: &'l str) -> Option<(Self, &'l str)> {
+        let (head, rest) = Self::split(line.as_bytes())?;
+        Some((head, line.get(line.len() - rest.len()..)?.strip_suffix('}')?))
+    }
+
+    fn split(line: &'l [u8]) -> Option<(Self, &'l [u8])> {
         let (timestamp, rest) = word(line.strip_prefix(br#"{"timestamp":""#)?)?;
         let rest = match rest.strip_prefix(br#","ordinal":"#) {
             Some(rest) => rest.get(rest.iter().position(|byte| !byte.is_ascii_digit())?..)?,
             None => rest,
         };
         let (kind, rest) = word(rest.strip_prefix(br#","type":""#)?)?;
-        let inner = inner(rest.strip_prefix(br#","payload":"#).filter(|payload| payload.starts_with(b"{"))?).unwrap_or_default();
+        let payload = rest.strip_prefix(br#","payload":"#).filter(|payload| payload.starts_with(b"{"))?;
+        let inner = inner(payload).unwrap_or_default();
         let typed = matches!(kind, "event_msg" | "response_item");
-        (!typed || !inner.is_empty()).then_some(Self { timestamp, kind, inner })
+        (!typed || !inner.is_empty()).then_some((Self { timestamp, kind, inner }, payload))
     }
 }
 
 /// The type of what a line is about, if it stands first.
-pub(super) fn inner(payload: &[u8]) -> Option<&str> {
+fn inner(payload: &[u8]) -> Option<&str> {
     payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner)
 }
 
@@ -62,6 +76,59 @@ pub(super) struct Typed<'a> {
     pub(super) r#type: Option<Str<'a>>,
 }
 
+/// Whether an event is about what other lines say too, or about the state of the user interface.
+pub(super) fn says_nothing_new(event: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "agent_message",
+        "agent_reasoning",
+        "agent_reasoning_raw_content",
+        "agent_reasoning_section_break",
+        "thread_settings_applied",
+        "thread_name_updated",
+        "thread_rolled_back",
+        "thread_goal_updated",
+        "entered_review_mode",
+        "exited_review_mode",
+        "undo_completed",
+        "turn_diff",
+        "plan_update",
+        "item_started",
+        "exec_command_begin",
+        "exec_command_end",
+        "patch_apply_begin",
+        "patch_apply_end",
+        "mcp_tool_call_begin",
+        "mcp_tool_call_end",
+        "web_search_begin",
+        "web_search_end",
+        "view_image_tool_call",
+        "image_generation_end",
+        "dynamic_tool_call_request",
+        "dynamic_tool_call_response",
+    ];
+    KNOWN.contains(&event) || event.starts_with("collab_")
+}
+
+/// Whether an item is what the model is given to work with, or what other agents tell it.
+pub(super) fn is_given(item: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "additional_tools",
+        "configuration_update",
+        "agent_message",
+        "ghost_snapshot",
+        "compaction",
+        "compaction_summary",
+        "context_compaction",
+    ];
+    KNOWN.contains(&item)
+}
+
+/// What an item or an event is.
+pub(super) fn type_of(payload: &str) -> Option<Cow<'_, str>> {
+    let first = inner(payload.as_bytes()).map(Cow::Borrowed);
+    first.or_else(|| json::parse::<Typed<'_>>(payload).and_then(|typed| typed.r#type).map(Cow::from))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Head;
@@ -74,6 +141,14 @@ mod tests {
         assert_eq!(Head::of(line.as_bytes()), Some(head));
         let line = format!(r#"{{"timestamp":"{time}","type":"session_meta","payload":{{"id":"x"}}}}"#);
         assert_eq!(Head::of(line.as_bytes()), Some(Head { timestamp: time, kind: "session_meta", inner: "" }));
+    }
+
+    #[test]
+    fn what_a_line_is_about_ends_before_its_last_bracket() {
+        let line = r#"{"timestamp":"x","type":"event_msg","payload":{"type":"token_count","info":null}}"#;
+        let payload = Head::with_payload(line).map(|(_, payload)| payload);
+        assert_eq!(payload, Some(r#"{"type":"token_count","info":null}"#));
+        assert_eq!(Head::with_payload(&line.replace("}}", "} ")), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::calls::{Call, Known};
-use super::head::{self, Head};
+use super::head::{Head, is_given, says_nothing_new, type_of};
 use super::items::Item;
 use super::{Report, SessionMeta, TokenCount, TokenRecord, TurnContext, is_furniture, owner_of_turn};
 use crate::agent::codex::answer::Answer;
@@ -70,12 +70,6 @@ pub(super) struct Entry<'a> {
     record_type: Option<Str<'a>>,
 }
 
-#[derive(Deserialize)]
-struct Typed<'a> {
-    #[serde(borrow)]
-    r#type: Str<'a>,
-}
-
 /// What the model says or thinks.
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -121,10 +115,27 @@ struct Failure<'a> {
 impl JsonDialect for Log {
     type Wire<'a> = Entry<'a>;
 
-    /// Passes over lines that say again what others say; some of them are the longest of the log.
-    fn fast<'a>(&mut self, line: &'a str, _: &mut Facts<'a>) -> bool {
-        let head = Head::of(line.as_bytes()).filter(|head| head.kind == "event_msg");
-        head.is_some_and(|head| says_nothing_new(head.inner)) && line.ends_with("}}")
+    /// Passes over lines that say again what others say; some of them are the longest of the log. Of those that come by
+    /// the thousand, what they are about is read at once, without looking for its end first.
+    fn fast<'a>(&mut self, line: &'a str, facts: &mut Facts<'a>) -> bool {
+        let Some((head, payload)) = Head::with_payload(line) else { return false };
+        if head.kind == "event_msg" && says_nothing_new(head.inner) {
+            return payload.ends_with('}');
+        }
+        if self.is_copied() {
+            return false;
+        }
+        facts.at = Timestamp::parse(head.timestamp);
+        facts.parent = self.lane.clone().map(Cow::Owned);
+        let read = match (head.kind, head.inner) {
+            ("event_msg", "token_count") => self.token_count(payload, facts),
+            ("response_item", item) if !is_given(item) => self.response_item(item, payload, false, facts),
+            _ => None,
+        };
+        if read.is_none() {
+            (facts.at, facts.parent) = (None, None);
+        }
+        read.is_some()
     }
 
     fn message<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -162,7 +173,7 @@ impl Log {
             "session_meta" => return json::parse(payload).map(|meta| self.session_meta(&meta, facts)),
             "turn_context" => return json::parse(payload).map(|context| self.turn_context(&context, facts)),
             // Copies of what the session said itself.
-            _ if self.lane.is_some() && !self.own => return Some(()),
+            _ if self.is_copied() => return Some(()),
             _ => facts.parent = self.lane.clone().map(Cow::Owned),
         }
         match r#type {
@@ -179,6 +190,11 @@ impl Log {
             "world_state" | "inter_agent_communication_metadata" => Some(()),
             _ => None,
         }
+    }
+
+    /// Whether the lines are copies of what the session said itself: the log of a sub-agent begins with them.
+    fn is_copied(&self) -> bool {
+        self.lane.is_some() && !self.own
     }
 
     fn session_meta<'a>(&mut self, meta: &SessionMeta<'a>, facts: &mut Facts<'a>) {
@@ -260,14 +276,7 @@ impl Log {
                 let call: Call<'a> = json::parse(item)?;
                 self.result(call, facts);
             }
-            // What the model is given to work with, and what other agents tell it.
-            "additional_tools"
-            | "configuration_update"
-            | "agent_message"
-            | "ghost_snapshot"
-            | "compaction"
-            | "compaction_summary"
-            | "context_compaction" => {}
+            _ if is_given(r#type) => {}
             _ => return None,
         }
         Some(())
@@ -282,7 +291,7 @@ impl Log {
 
     fn event<'a>(&mut self, r#type: &str, payload: &'a str, line: &Line<'a>, facts: &mut Facts<'a>) -> Option<()> {
         if r#type == "token_count" {
-            return json::parse::<TokenCount>(payload).map(|count| self.tokens(Report::of_count(count), facts));
+            return self.token_count(payload, facts);
         }
         if says_nothing_new(r#type) {
             return Some(());
@@ -360,6 +369,10 @@ impl Log {
         }
     }
 
+    fn token_count(&mut self, payload: &str, facts: &mut Facts<'_>) -> Option<()> {
+        json::parse::<TokenCount>(payload).map(|count| self.tokens(Report::of_count(count), facts))
+    }
+
     fn tokens(&mut self, report: Option<Report>, facts: &mut Facts<'_>) {
         let added = report.and_then(|report| report.added(&mut self.sum, &mut self.recorded, self.last));
         let Some(spent) = added else { return };
@@ -378,45 +391,6 @@ impl Log {
             scope: UsageScope::Message,
         });
     }
-}
-
-/// Whether an event is about what other lines say too, or about the state of the user interface.
-fn says_nothing_new(event: &str) -> bool {
-    const KNOWN: &[&str] = &[
-        "agent_message",
-        "agent_reasoning",
-        "agent_reasoning_raw_content",
-        "agent_reasoning_section_break",
-        "thread_settings_applied",
-        "thread_name_updated",
-        "thread_rolled_back",
-        "thread_goal_updated",
-        "entered_review_mode",
-        "exited_review_mode",
-        "undo_completed",
-        "turn_diff",
-        "plan_update",
-        "item_started",
-        "exec_command_begin",
-        "exec_command_end",
-        "patch_apply_begin",
-        "patch_apply_end",
-        "mcp_tool_call_begin",
-        "mcp_tool_call_end",
-        "web_search_begin",
-        "web_search_end",
-        "view_image_tool_call",
-        "image_generation_end",
-        "dynamic_tool_call_request",
-        "dynamic_tool_call_response",
-    ];
-    KNOWN.contains(&event) || event.starts_with("collab_")
-}
-
-/// What an item or an event is.
-fn type_of(payload: &str) -> Option<Cow<'_, str>> {
-    let first = head::inner(payload.as_bytes()).map(Cow::Borrowed);
-    first.or_else(|| json::parse::<Typed<'_>>(payload).map(|typed| typed.r#type.0))
 }
 
 fn joined<'a>(blocks: impl IntoIterator<Item = impl IntoIterator<Item = Block<'a>>>, between: &str) -> String {

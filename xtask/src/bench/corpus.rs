@@ -146,7 +146,7 @@ pub(super) fn sessions(bench: &Path, count: u64) -> Result<PathBuf> {
 /// The id of the one long run.
 pub(super) const LONG_RUN: &str = "0b0b0b0b-0000-4000-8000-000000000000";
 
-/// The folder of a history of one run of at least so many events, which is written anew; how many bytes that is.
+/// The folder of a history of one run of about so many events, which is written anew; how many bytes that is.
 pub(super) fn long_run(bench: &Path, events: u64) -> Result<(PathBuf, u64)> {
     let folder = bench.join(format!("long-{events}"));
     let mut writer = Writer { home: folder.join("home"), random: Random::new(13), truth: AgentTruth::default() };

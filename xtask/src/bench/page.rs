@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// How many sessions are in the list
     #[arg(long, default_value_t = 10_000)]
     sessions: u64,
-    /// How many events the long run has at least
+    /// How many events the long run has, about
     #[arg(long, default_value_t = 100_000)]
     events: u64,
 }
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for turn in ["for the first time", "with the index of histories"] {
         let (figures, peak) = look(&many, &[])?;
         println!(
-            "{} sessions, {turn}: the list is there {:.0} ms after the page was asked for; peak of serve {peak:.0} MB",
+            "{} sessions, {turn}: the list is there {:.0} ms after the page was loaded; peak of serve {peak:.0} MB",
             arguments.sessions, figures.list
         );
     }

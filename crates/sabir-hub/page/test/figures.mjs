@@ -11,10 +11,12 @@ const [TURNS, FAR] = [240, 400];
 const args = ["--no-sandbox", "--enable-precise-memory-info"];
 const browser = await chromium.launch({ executablePath: process.env.SABIR_CHROMIUM ?? "/usr/bin/chromium", args });
 try {
+  // A browser that was only just started is busy with itself.
+  await (await browser.newPage()).goto("about:blank");
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
   page.setDefaultTimeout(120_000);
   await page.goto(address);
-  const list = await seen(page, "a[href^='#/run/']", 0);
+  const list = (await seen(page, "a[href^='#/run/']", 0)) - (await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd));
   if (session === undefined) {
     console.log(JSON.stringify({ list }));
   } else {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{AgentTruth, BEGIN, Figures, SPAN, Writer, time};
+use super::{BEGIN, Figures, SPAN, Writer, time};
 
 const PROJECTS: &[&str] = &["api", "web", "infra", "core", "ml", "docs", "cli", "sdk"];
 const TOOLS: &[&str] = &["Bash", "Bash", "Bash", "Read", "Read", "Edit", "Edit", "Grep", "Write", "TodoWrite"];
@@ -71,12 +71,11 @@ pub(super) fn write_small(writer: &mut Writer, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes one session of at least so many events.
+/// Writes one session of about so many events.
 pub(super) fn write_long(writer: &mut Writer, session: &str, events: u64) -> Result<()> {
     let mut log = Log { session: session.to_owned(), ..Log::new(writer, None, None) };
-    // A call begins and ends, and a response has figures.
-    let count = |truth: &AgentTruth| 2 * truth.tool_calls + truth.responses;
-    while count(&writer.truth) < events {
+    // A response has its text, its figures, and mostly a call with its beginning, its end and the file that it changed.
+    while 6 * writer.truth.responses < events {
         let steps = writer.random.range(0, 8);
         log.turn(writer, steps);
     }

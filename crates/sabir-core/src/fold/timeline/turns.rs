@@ -39,18 +39,19 @@ impl Turns {
     /// The turn in which something happens: that of the call that it is beneath, which a log may tell of much later, or the
     /// one that goes on.
     pub(super) fn of(&mut self, parent: Option<u64>) -> Option<&mut Turn> {
-        match parent {
-            Some(call) => self.turns.iter_mut().rfind(|turn| turn.item.id < call),
-            None => self.turns.back_mut().filter(|_| !self.is_over),
-        }
+        let place = self.place(parent)?;
+        self.turns.get_mut(place)
     }
 
     /// Its number.
     pub(super) fn number(&self, parent: Option<u64>) -> Option<u32> {
-        let turn = match parent {
-            Some(call) => self.turns.iter().rfind(|turn| turn.item.id < call),
-            None => self.turns.back().filter(|_| !self.is_over),
-        };
-        turn?.item.turn
+        self.turns.get(self.place(parent)?)?.item.turn
+    }
+
+    fn place(&self, parent: Option<u64>) -> Option<usize> {
+        match parent {
+            Some(call) => self.turns.iter().rposition(|turn| turn.item.id < call),
+            None => self.turns.len().checked_sub(1).filter(|_| !self.is_over),
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 mod read;
 mod scan;
+mod walk;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,6 +16,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
+
+pub(crate) use walk::{NotJson, Walk};
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
 use crate::event::{EventKind, Text};
@@ -300,8 +303,8 @@ pub(crate) fn unescaped(json: &str) -> Option<String> {
 
 /// The text of the JSON string that a line goes on with, and what follows it.
 pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
-    let string = scan::string(json)?.json;
-    Some((Text::from_json_string(string)?, json.get(string.len()..)?))
+    let (string, rest) = json.split_at_checked(scan::string(json.as_bytes(), 0)?.end)?;
+    Some((Text::from_json_string(string)?, rest))
 }
 
 /// The type that a JSON object gives itself in `type`, for finding its dialect.

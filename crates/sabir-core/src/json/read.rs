@@ -10,11 +10,11 @@ use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
-use super::scan::{self, Quoted};
+use super::scan;
 
 /// Parses a JSON text, as [`serde_json::from_str`] does.
 pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
-    let mut reader = Reader { rest: text, depth: 0 };
+    let mut reader = Reader { text, at: 0, depth: 0 };
     let value = T::deserialize(&mut reader)?;
     if reader.peek().is_none() { Ok(value) } else { refused() }
 }
@@ -37,9 +37,18 @@ fn plain(word: &str) -> Option<u64> {
 const DEPTH: u8 = 127;
 
 struct Reader<'de> {
-    /// What has not been read.
-    rest: &'de str,
+    text: &'de str,
+    /// Up to where it has been read.
+    at: usize,
     depth: u8,
+}
+
+/// A string as it is written.
+struct Quoted<'de> {
+    /// With its quotes.
+    json: &'de str,
+    /// Whether anything in it is escaped.
+    escaped: bool,
 }
 
 #[cold]
@@ -51,60 +60,77 @@ impl<'de> Reader<'de> {
     /// The next byte that is not white space.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
-        if let Some(b' ' | b'\n' | b'\t' | b'\r') = self.rest.as_bytes().first() {
-            self.rest = self.rest.trim_start_matches([' ', '\n', '\t', '\r']);
+        match self.text.as_bytes().get(self.at) {
+            Some(byte) if *byte > b' ' => Some(*byte),
+            _ => self.peek_beyond_space(),
         }
-        self.rest.as_bytes().first().copied()
+    }
+
+    #[cold]
+    fn peek_beyond_space(&mut self) -> Option<u8> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r')).count();
+        self.text.as_bytes().get(self.at).copied()
     }
 
     /// Steps over the next byte, which must be this one.
     #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), Error> {
         if self.peek() == Some(byte) {
-            self.step(1);
+            self.at += 1;
             Ok(())
         } else {
             refused()
         }
     }
 
-    /// Steps over that many bytes, all of them ASCII or whole characters.
+    /// What was read since.
     #[inline]
-    fn step(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
+    fn since(&self, start: usize) -> &'de str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// What has not been read.
+    fn rest(&self) -> &'de str {
+        self.text.get(self.at..).unwrap_or_default()
     }
 
     /// Steps over a string.
     #[inline]
     fn string(&mut self) -> Result<Quoted<'de>, Error> {
         self.peek();
-        let Some(quoted) = scan::string(self.rest) else { return refused() };
-        self.step(quoted.json.len());
-        Ok(quoted)
+        let start = self.at;
+        let Some(scan::Quoted { end, escaped }) = scan::string(self.text.as_bytes(), start) else { return refused() };
+        self.at = end;
+        Ok(Quoted { json: self.since(start), escaped })
     }
 
     /// Steps over what may be a number, `true`, `false` or `null`.
+    #[inline]
     fn word(&mut self) -> &'de str {
         let in_word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'+' | b'.' | b'E');
-        let end = self.rest.bytes().position(|byte| !in_word(byte)).unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at_checked(end).unwrap_or_default();
-        self.rest = rest;
-        word
+        let start = self.at;
+        while self.text.as_bytes().get(self.at).is_some_and(|byte| in_word(*byte)) {
+            self.at += 1;
+        }
+        self.since(start)
     }
 
     /// Steps over any value and gives its text.
     fn value(&mut self) -> Result<&'de str, Error> {
         let first = self.peek();
-        let from = self.rest;
+        let start = self.at;
         match first {
-            Some(b'"') => drop(self.string()?),
+            Some(b'"') => {
+                self.string()?;
+            }
             // What nobody looks into may be nested to any depth, which `serde_json` steps over without recursion.
             Some(b'{' | b'[') if self.depth == DEPTH => {
-                let mut values = serde_json::Deserializer::from_str(from).into_iter::<de::IgnoredAny>();
+                let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<de::IgnoredAny>();
                 if !matches!(values.next(), Some(Ok(_))) {
                     return refused();
                 }
-                self.step(values.byte_offset());
+                self.at += values.byte_offset();
             }
             Some(b'{') => self.nested(|items| {
                 while items.next(b'}')? {
@@ -126,15 +152,15 @@ impl<'de> Reader<'de> {
                 word => drop(serde_json::from_str::<de::IgnoredAny>(word)?),
             },
         }
-        Ok(from.get(..from.len() - self.rest.len()).unwrap_or_default())
+        Ok(self.since(start))
     }
 
     /// Steps over any value without looking at what its strings and words are.
     fn skip(&mut self) -> Result<(), Error> {
         match self.peek() {
-            Some(b'"') => match scan::length(self.rest) {
-                Some(length) => {
-                    self.step(length);
+            Some(b'"') => match scan::end(self.text.as_bytes(), self.at) {
+                Some(end) => {
+                    self.at = end;
                     Ok(())
                 }
                 None => refused(),
@@ -165,7 +191,7 @@ impl<'de> Reader<'de> {
             return refused();
         }
         let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
-        self.step(1);
+        self.at += 1;
         self.depth += 1;
         let value = read(&mut Items { reader: self, first: true })?;
         self.depth -= 1;
@@ -264,9 +290,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         if name == UNREAD {
             self.peek();
-            let from = self.rest;
+            let start = self.at;
             self.skip()?;
-            return visitor.visit_borrowed_str(from.get(..from.len() - self.rest.len()).unwrap_or_default());
+            return visitor.visit_borrowed_str(self.since(start));
         }
         if name != RAW_VALUE {
             return visitor.visit_newtype_struct(self);

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-/// A JSON string as it is written.
+/// Where a JSON string ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Quoted<'a> {
-    /// With its quotes.
-    pub(super) json: &'a str,
+pub(super) struct Quoted {
+    /// Behind its closing quote.
+    pub(super) end: usize,
     /// Whether anything in it is escaped.
     pub(super) escaped: bool,
 }
@@ -21,22 +21,23 @@ const SHORT: usize = 40;
 /// How many bytes are looked at by themselves when one of them is rare.
 const BLOCK: usize = 1024;
 
-/// The string that a text starts with; `None` when it starts with none, or with one that is not as JSON wants it.
+/// The string that starts there; `None` when none does, or one that is not as JSON wants it.
 #[inline]
-pub(super) fn string(text: &str) -> Option<Quoted<'_>> {
-    let inside = text.as_bytes().strip_prefix(b"\"")?;
-    match stop(inside) {
-        Some(end) if inside[end] == b'"' => text.get(..end + 2).map(|json| Quoted { json, escaped: false }),
-        _ => long_string(text),
+pub(super) fn string(bytes: &[u8], start: usize) -> Option<Quoted> {
+    if bytes.get(start) != Some(&b'"') {
+        return None;
+    }
+    match stop(bytes, start + 1) {
+        Some(end) if bytes[end] == b'"' => Some(Quoted { end: end + 1, escaped: false }),
+        _ => long_string(bytes, start),
     }
 }
 
 /// The same of a string that is long, or has something in it that matters.
-fn long_string(text: &str) -> Option<Quoted<'_>> {
-    let bytes = text.as_bytes();
-    let end = closing_quote(bytes)?;
+fn long_string(bytes: &[u8], start: usize) -> Option<Quoted> {
+    let end = closing_quote(bytes, start, start + 1)?;
     let mut escaped = false;
-    let mut start = 1;
+    let mut start = start + 1;
     while start < end {
         // A block that ends inside a row of backslashes would hide from both blocks what the row means.
         let aim = end.min(start + BLOCK);
@@ -54,25 +55,33 @@ fn long_string(text: &str) -> Option<Quoted<'_>> {
         }
         escaped |= looks.escaped;
     }
-    text.get(..=end).map(|json| Quoted { json, escaped })
+    Some(Quoted { end: end + 1, escaped })
 }
 
-/// How long the string is that a text starts with, its quotes included. What is between them is not looked at.
-pub(super) fn length(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    if bytes.first() != Some(&b'"') {
-        return None;
+/// Where the string ends that starts there: behind its closing quote. What is between the quotes is not looked at.
+#[inline]
+pub(super) fn end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    while let Some(word) = word_at(bytes, at).filter(|_| at <= start + SHORT) {
+        let found = (equal(word, b'"') | equal(word, b'\\')) & HIGHS;
+        if found != 0 {
+            at += first_byte(found);
+            if bytes[at] == b'"' {
+                return Some(at + 1);
+            }
+            break;
+        }
+        at += 8;
     }
-    let end = match stop(&bytes[1..]) {
-        Some(inside) if bytes[1 + inside] == b'"' => 1 + inside,
-        _ => closing_quote(bytes)?,
-    };
-    Some(end + 1)
+    closing_quote(bytes, start, at).map(|end| end + 1)
 }
 
-/// Where the string ends that starts with the first byte.
-fn closing_quote(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'"', bytes.get(1..)?).map(|inside| inside + 1).find(|end| !is_escaped(bytes, *end))
+/// The closing quote of the string that starts there, from a place on that no escape reaches over.
+fn closing_quote(bytes: &[u8], start: usize, from: usize) -> Option<usize> {
+    let quotes = memchr::memchr_iter(b'"', bytes.get(from..)?).map(|offset| from + offset);
+    // The opening quote ends every row of backslashes.
+    let is_escaped = |at: usize| bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+    quotes.into_iter().find(|at| !is_escaped(*at))
 }
 
 /// What a JSON string says, in memory that is taken once. `None` when it holds a pair of escapes or half of one, or what
@@ -103,33 +112,49 @@ pub(super) fn unescaped(json: &str) -> Option<String> {
     Some(text)
 }
 
-/// The first quote, backslash or control character, if it is among the first bytes.
+const ONES: u64 = u64::MAX / 255;
+const HIGHS: u64 = ONES * 0x80;
+
+/// Eight bytes, the first one lowest.
 #[inline]
-fn stop(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGHS: u64 = ONES * 0x80;
-    for (at, chunk) in bytes.chunks(8).take(SHORT / 8).enumerate() {
-        let Some(chunk) = chunk.first_chunk() else {
-            let found = chunk.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
-            return found.map(|found| at * 8 + found);
-        };
-        // Eight bytes at a time: a byte that is below another sets its high bit when that is taken from it. A borrow can
-        // only spoil bytes behind the first one that is found.
-        let word = u64::from_le_bytes(*chunk);
-        let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
-        let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-        let found = below(word, 0x20) | equal(b'"') | equal(b'\\');
-        if found != 0 {
-            return Some(at * 8 + found.trailing_zeros() as usize / 8);
-        }
-    }
-    None
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
-/// Whether the byte there is the second one of an escape.
-fn is_escaped(bytes: &[u8], at: usize) -> bool {
-    let backslashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-    backslashes % 2 == 1
+/// A byte that is below a limit gets its high bit set when the limit is taken from it. A borrow can only spoil bytes behind
+/// the first one that is found.
+#[inline]
+fn below(word: u64, limit: u64) -> u64 {
+    word.wrapping_sub(ONES * limit) & !word
+}
+
+#[inline]
+fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ (ONES * u64::from(byte)), 1)
+}
+
+/// Which byte the lowest high bit is of.
+#[inline]
+fn first_byte(found: u64) -> usize {
+    found.trailing_zeros() as usize / 8
+}
+
+/// The first quote, backslash or control character, if it is among the first bytes from there on.
+#[inline]
+fn stop(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while at < start + SHORT {
+        let Some(word) = word_at(bytes, at) else {
+            let found = bytes.get(at..)?.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
+            return found.map(|found| at + found);
+        };
+        let found = (below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')) & HIGHS;
+        if found != 0 {
+            return Some(at + first_byte(found));
+        }
+        at += 8;
+    }
+    None
 }
 
 struct Looks {
@@ -188,7 +213,7 @@ fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
 mod tests {
     use serde::de::IgnoredAny;
 
-    use super::{BLOCK, SHORT, length, stop, string, unescaped};
+    use super::{BLOCK, SHORT, end, stop, string, unescaped};
 
     #[test]
     fn what_is_unescaped_at_once_is_what_serde_json_reads() {
@@ -218,7 +243,7 @@ mod tests {
                     bytes.extend([byte, behind, behind]);
                     let wanted =
                         bytes.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')).filter(|at| *at < SHORT);
-                    assert_eq!(stop(&bytes), wanted, "{bytes:?}");
+                    assert_eq!(stop(&bytes, 0), wanted, "{bytes:?}");
                     assert!(!found || wanted == Some(at));
                 }
             }
@@ -226,16 +251,25 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_string_does_not_depend_on_what_is_in_it() {
+    fn where_a_string_ends_does_not_depend_on_what_is_in_it() {
+        let end = |text: &str| end(text.as_bytes(), 0);
         for text in ["\"\" x", "\"a\\\"b\" x", "\"\u{1}\\x\" x", &format!("\"{}\\\\\" x", "é".repeat(100))] {
-            assert_eq!(length(text), Some(text.len() - 2), "{text}");
+            assert_eq!(end(text), Some(text.len() - 2), "{text}");
         }
-        assert_eq!((length("\"a\\\""), length("a"), length("")), (None, None, None));
+        // A quote behind any number of backslashes, anywhere.
+        for before in 0..2 * SHORT {
+            for backslashes in 0..20 {
+                let text = format!("\"{}{}\" x\"", "a".repeat(before), "\\".repeat(backslashes));
+                let wanted = if backslashes % 2 == 0 { text.len() - 3 } else { text.len() };
+                assert_eq!(end(&text), Some(wanted), "{text}");
+            }
+        }
+        assert_eq!((end("\"a\\\""), end("\"")), (None, None));
     }
 
     #[test]
     fn a_string_ends_at_the_quote_that_is_not_escaped() {
-        let of = |text| string(text).map(|found| (found.json, found.escaped));
+        let of = |text: &'static str| string(text.as_bytes(), 0).map(|found| (&text[..found.end], found.escaped));
         assert_eq!(of(r#""" and more"#), Some((r#""""#, false)));
         assert_eq!(of(r#""plain" "more""#), Some((r#""plain""#, false)));
         assert_eq!(of(r#""a\"b\\" "more""#), Some((r#""a\"b\\""#, true)));
@@ -274,7 +308,7 @@ mod tests {
                 for after in ["", "x", "plain \\n and \\t"] {
                     let json = format!("\"{}{piece}{after}\"", "a".repeat(before));
                     let valid = serde_json::from_str::<IgnoredAny>(&json).is_ok();
-                    let found = string(&json).filter(|found| found.json == json);
+                    let found = string(json.as_bytes(), 0).filter(|found| found.end == json.len());
                     assert_eq!(found.is_some(), valid, "{before} bytes and {piece}{after}");
                 }
             }

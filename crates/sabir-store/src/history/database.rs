@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
 use sabir_core::history::Ledger;
 use serde::Serialize;
@@ -26,9 +27,9 @@ pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
             let ledger = ledgers.entry(session.id.clone()).or_default();
             session.line().iter().for_each(|line| (history.note)(ledger, line.as_bytes()));
         }
-        rows(snapshot, SHORT, None, |session, line| {
+        rows(snapshot, None, |session, line| {
             if let Some(ledger) = ledgers.get_mut(session) {
-                (history.note)(ledger, line.as_bytes());
+                (history.note)(ledger, line);
             }
         })?;
         let role = |session: &Session| match root(&list, session) {
@@ -49,7 +50,7 @@ pub fn session_lines(path: &Path, id: &str, mut take: impl FnMut(&str)) -> io::R
         of_it.sort_by_key(|session| session.id != id);
         for session in of_it {
             session.line().iter().for_each(|line| take(line));
-            rows(snapshot, WHOLE, Some(&session.id), |_, line| take(line))?;
+            rows(snapshot, Some(&session.id), |_, line| take(&String::from_utf8_lossy(line)))?;
         }
         Ok(())
     })
@@ -136,61 +137,56 @@ fn root<'s>(list: &'s [Session], session: &'s Session) -> &'s Session {
     root
 }
 
-/// What is selected of the parts.
-#[derive(Clone, Copy)]
-struct Parts {
-    data: &'static str,
-    only: &'static str,
-}
-
-/// All of them.
-const WHOLE: Parts = Parts { data: "part.data", only: "" };
-
-/// Tool calls, figures and what the user typed; the outputs of tools are most of a database.
-const SHORT: Parts = Parts {
-    data: "json_object('type', json_extract(part.data, '$.type'), 'text', \
-           CASE json_extract(part.data, '$.type') WHEN 'text' THEN substr(json_extract(part.data, '$.text'), 1, 400) END, \
-           'tokens', json_extract(part.data, '$.tokens'), 'cost', json_extract(part.data, '$.cost'))",
-    only: "AND json_valid(part.data) AND (json_extract(part.data, '$.type') IN ('tool', 'step-finish') OR \
-           json_extract(part.data, '$.type') = 'text' AND json_extract(message.data, '$.role') = 'user')",
-};
-
 /// Gives the messages, each with its parts behind it, of one session or of all, with the session of each.
-fn rows(
-    snapshot: &Transaction<'_>,
-    parts: Parts,
-    session: Option<&str>,
-    mut take: impl FnMut(&str, &str),
-) -> rusqlite::Result<()> {
+fn rows(snapshot: &Transaction<'_>, session: Option<&str>, mut take: impl FnMut(&str, &[u8])) -> rusqlite::Result<()> {
     let mut messages = snapshot.prepare(
-        "SELECT session_id, id, time_created, data FROM message WHERE ?1 IS NULL OR session_id = ?1 \
+        "SELECT id, time_created, data, session_id FROM message WHERE ?1 IS NULL OR session_id = ?1 \
          ORDER BY session_id, time_created, id",
     )?;
-    let Parts { data, only } = parts;
-    let mut of_message = snapshot.prepare(&format!(
-        "SELECT part.session_id, part.id, part.time_created, {data} FROM part JOIN message ON message.id = part.message_id \
-         WHERE part.message_id = ?1 {only} ORDER BY part.id"
-    ))?;
+    let mut parts = snapshot.prepare("SELECT id, time_created, data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    let mut line = Vec::new();
     let mut found = messages.query(params![session])?;
     while let Some(row) = found.next()? {
-        let (session, message): (String, String) = (row.get(0)?, row.get(1)?);
-        take(&session, &line("message", None, row)?);
-        let mut found = of_message.query(params![message])?;
-        while let Some(row) = found.next()? {
-            take(&session, &line("part", Some(&message), row)?);
+        let session: String = row.get(3)?;
+        write_line(&mut line, "message", &[("session", row.get_ref(3)?)], row)?;
+        take(&session, &line);
+        let message = row.get_ref(0)?;
+        let mut of_message = parts.query(params![ToSqlOutput::Borrowed(message)])?;
+        while let Some(part) = of_message.next()? {
+            write_line(&mut line, "part", &[("session", row.get_ref(3)?), ("message", message)], part)?;
+            take(&session, &line);
         }
     }
     Ok(())
 }
 
-/// A row as a line. Its data is JSON already, and whatever it is, it stays on the line.
-fn line(table: &str, message: Option<&str>, row: &Row<'_>) -> rusqlite::Result<String> {
-    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let (session, id): (String, String) = (row.get(0)?, row.get(1)?);
-    let created: Option<i64> = row.get(2)?;
-    let data: Option<String> = row.get(3)?;
-    let message = message.map(|message| format!(",\"message\":{}", text(message))).unwrap_or_default();
-    let created = created.map(|created| format!(",\"created\":{created}")).unwrap_or_default();
-    let data = data.unwrap_or_else(|| "null".to_owned()).replace(['\n', '\r'], " ");
-    Ok(format!("{{\"table\":\"{table}\",\"session\":{},\"id\":{}{message}{created},\"data\":{data}}}", text(&session), text(&id)))
+/// Makes a line of a row: id, time and data, and what the row belongs to. Its data is JSON already, and whatever it is, it
+/// stays on the line.
+fn write_line(line: &mut Vec<u8>, table: &str, of: &[(&str, ValueRef<'_>)], row: &Row<'_>) -> rusqlite::Result<()> {
+    line.clear();
+    line.extend_from_slice(b"{\"table\":");
+    write_json(line, table);
+    for (key, value) in of.iter().copied().chain([("id", row.get_ref(0)?), ("created", row.get_ref(1)?)]) {
+        line.push(b',');
+        write_json(line, key);
+        line.push(b':');
+        match value {
+            ValueRef::Text(text) => write_json(line, &String::from_utf8_lossy(text)),
+            ValueRef::Integer(number) => write_json(line, &number),
+            _ => line.extend_from_slice(b"null"),
+        }
+    }
+    line.extend_from_slice(b",\"data\":");
+    let start = line.len();
+    line.extend_from_slice(row.get_ref(2)?.as_bytes_or_null()?.unwrap_or(b"null"));
+    while let Some(end_of_line) = memchr::memchr2(b'\n', b'\r', &line[start..]) {
+        line[start + end_of_line] = b' ';
+    }
+    line.push(b'}');
+    Ok(())
+}
+
+fn write_json(line: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // What is written is a text or a number, and memory takes them.
+    let _ = serde_json::to_writer(line, value);
 }

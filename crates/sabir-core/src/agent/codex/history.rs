@@ -151,13 +151,17 @@ struct Report {
 }
 
 impl Report {
+    fn new(total: Figures, last: Option<Figures>, recorded: bool) -> Self {
+        Self { total: spent(total), last: last.map(spent), recorded }
+    }
+
     fn of_count(count: TokenCount) -> Option<Self> {
         let info = count.info?;
-        Some(Self { total: spent(info.total_token_usage?), last: info.last_token_usage.map(spent), recorded: false })
+        Some(Self::new(info.total_token_usage?, info.last_token_usage, false))
     }
 
     fn of_record(record: &TokenRecord) -> Self {
-        Self { total: spent(record.thread_token_usage), last: Some(spent(record.usage)), recorded: true }
+        Self::new(record.thread_token_usage, Some(record.usage), true)
     }
 
     /// The response that the report adds to those before, given the sum so far and how the last one was told.

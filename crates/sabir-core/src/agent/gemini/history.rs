@@ -94,7 +94,7 @@ struct Set<'a> {
 
 /// Counters of a response. Its input contains what was cached; thoughts and the prompts of tools that the provider runs
 /// are beside the others.
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Clone, Copy, Default)]
 struct Tokens {
     input: Option<u64>,
     output: Option<u64>,

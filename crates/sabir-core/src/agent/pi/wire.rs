@@ -178,11 +178,6 @@ impl Usage {
         }
     }
 
-    /// Its cost in US dollars.
-    pub(super) fn cost_usd(&self) -> Option<f64> {
-        self.cost().map(|cost| cost.total)
-    }
-
     /// A model without a price costs 0 in Pi's book; that is not knowing, not free.
     fn cost(&self) -> Option<Cost> {
         self.cost.filter(|cost| cost.total > 0.0)

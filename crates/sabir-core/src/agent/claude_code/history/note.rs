@@ -1,142 +1,128 @@
 //! The log in short.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
-use serde::Deserialize;
-use serde::de::{SeqAccess, Visitor};
-
-use super::super::wire::{ModelUsage, Usage};
+use super::super::wire::ModelUsage;
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
-use crate::json::{self, Str, StringOr, Unread};
-
-/// A key with a quote before and after it is not in any string, where the quotes would be escaped.
-static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\":{"));
-static MESSAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"message\":"));
-static TYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"type\":\""));
-
-/// Where in a line its type is looked for before anything else is.
-const HEAD: usize = 640;
+use crate::json::{self, NotJson, Str, Walk};
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     let untitled = ledger.title.is_none() && ledger.responses.len() < 8;
-    let wanted = match early_type(line) {
-        // Nearly all bytes of a log are results of tools, and those are in the lines of the user.
-        Some(b"user") => untitled,
-        Some(b"progress" | b"system" | b"summary" | b"attachment" | b"queue-operation" | b"file-history-snapshot") => false,
-        Some(b"cost-state") => true,
-        // Its keys may be in another order than Claude Code writes them.
-        None => untitled || USAGE.find(line).is_some(),
-        Some(_) => USAGE.find(line).is_some(),
-    };
-    if !wanted {
-        return;
+    match Line::read(line, ledger, untitled) {
+        Ok(line) => match line.r#type.as_deref() {
+            Some("assistant") => assistant(ledger, &line),
+            Some("user") => user(ledger, &line),
+            Some("cost-state") => {
+                let usage = std::str::from_utf8(line.model_usage).ok();
+                let Some(usage) = usage.and_then(json::parse::<BTreeMap<Str<'_>, ModelUsage>>) else { return };
+                ledger.claimed = usage.iter().map(|(model, usage)| (ledger.model_number(model), spent_by(usage))).collect();
+            }
+            _ => {}
+        },
+        Err(NotJson) => ledger.bad_lines += 1,
     }
-    let Some(line) = std::str::from_utf8(line).ok().and_then(json::parse::<Line<'_>>) else {
-        ledger.bad_lines += 1;
-        return;
-    };
-    match &*line.r#type {
-        "assistant" => assistant(ledger, &line),
-        "user" => user(ledger, &line),
-        "cost-state" => {
-            let Some(usage) = line.model_usage else { return };
-            ledger.claimed = usage.iter().map(|(model, usage)| (ledger.model_number(model), spent_by(usage))).collect();
-        }
-        _ => {}
-    }
-}
-
-/// The type of a line that tells it before its message. An answer tells it after.
-fn early_type(line: &[u8]) -> Option<&[u8]> {
-    let head = &line[..line.len().min(HEAD)];
-    let head = &head[..MESSAGE.find(head).unwrap_or(head.len())];
-    let word = &head[TYPE.find(head)? + b"\"type\":\"".len()..];
-    Some(&word[..memchr::memchr(b'"', word)?])
 }
 
 /// A line as far as it is needed here.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    #[serde(borrow)]
-    r#type: Str<'a>,
-    #[serde(borrow, default)]
-    timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    session_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    version: Option<Str<'a>>,
-    #[serde(default)]
-    is_meta: bool,
-    #[serde(default)]
-    is_sidechain: bool,
-    #[serde(default)]
-    is_api_error_message: bool,
-    #[serde(borrow, default)]
-    message: Option<StringOr<'a, Message<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    model_usage: Option<BTreeMap<Str<'a>, ModelUsage>>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    id: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    model: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    stop_reason: Option<Str<'a>>,
-    #[serde(default)]
-    usage: Option<Usage>,
-    #[serde(borrow, default)]
-    content: Option<StringOr<'a, Blocks<'a>>>,
-}
-
-/// What is wanted of a message's blocks: its calls and its first text.
 #[derive(Default)]
-struct Blocks<'a> {
-    calls: Vec<Str<'a>>,
-    text: Option<Unread<'a>>,
+struct Line<'a> {
+    r#type: Option<Str<'a>>,
+    timestamp: Option<Str<'a>>,
+    session_id: Option<Str<'a>>,
+    cwd: Option<Str<'a>>,
+    version: Option<Str<'a>>,
+    is_meta: bool,
+    is_sidechain: bool,
+    is_api_error_message: bool,
+    message: Message<'a>,
+    /// As it is written.
+    model_usage: &'a [u8],
 }
 
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow, default)]
-    r#type: Str<'a>,
-    #[serde(borrow, default)]
+#[derive(Default)]
+struct Message<'a> {
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    text: Option<Unread<'a>>,
+    model: Option<Str<'a>>,
+    stop_reason: Option<Str<'a>>,
+    spent: Option<Spent>,
+    /// The ids of its calls.
+    calls: Vec<Str<'a>>,
+    /// Its first text, as it is written.
+    text: Option<&'a [u8]>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Blocks<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BlocksVisitor;
-        impl<'de> Visitor<'de> for BlocksVisitor {
-            type Value = Blocks<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of blocks")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut blocks = Blocks::default();
-                while let Some(block) = list.next_element::<Block<'de>>()? {
-                    match &*block.r#type {
-                        "tool_use" | "server_tool_use" | "mcp_tool_use" => blocks.calls.extend(block.id),
-                        "text" if blocks.text.is_none() => blocks.text = block.text,
-                        _ => {}
+impl<'a> Line<'a> {
+    /// Reads a line up to where it says that nothing in it matters. Nearly all bytes of a log are results of tools, which
+    /// are in lines of the user, and those say so before anything else. An answer says what it is at its end.
+    fn read(line: &'a [u8], known: &Ledger, untitled: bool) -> Result<Self, NotJson> {
+        let mut walk = Walk::over(line);
+        let mut line = Self::default();
+        if !walk.enter()? {
+            return Ok(line);
+        }
+        while let Some(key) = walk.key()? {
+            match key {
+                b"type" => {
+                    line.r#type = walk.text()?;
+                    match line.r#type.as_deref() {
+                        Some("assistant" | "cost-state") => {}
+                        Some("user") if untitled => {}
+                        _ => return Ok(Self::default()),
                     }
                 }
-                Ok(blocks)
+                b"timestamp" => line.timestamp = walk.text()?,
+                b"sessionId" if known.session.is_none() => line.session_id = walk.text()?,
+                b"cwd" if known.cwd.is_none() => line.cwd = walk.text()?,
+                b"version" if known.version.is_none() => line.version = walk.text()?,
+                b"isMeta" => line.is_meta = walk.is_true()?,
+                b"isSidechain" => line.is_sidechain = walk.is_true()?,
+                b"isApiErrorMessage" => line.is_api_error_message = walk.is_true()?,
+                b"message" => line.message = Message::read(&mut walk)?,
+                b"modelUsage" => line.model_usage = walk.value()?,
+                _ => walk.skip()?,
             }
         }
-        deserializer.deserialize_seq(BlocksVisitor)
+        walk.end().map(|()| line)
+    }
+}
+
+impl<'a> Message<'a> {
+    fn read(walk: &mut Walk<'a>) -> Result<Self, NotJson> {
+        let mut message = Self::default();
+        walk.fields(|walk, key| {
+            match key {
+                b"id" => message.id = walk.text()?,
+                b"model" => message.model = walk.text()?,
+                b"stop_reason" => message.stop_reason = walk.text()?,
+                b"usage" => message.spent = Some(spent(walk)?),
+                b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
+                b"content" => walk.items(|walk| message.block(walk))?,
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(message)
+    }
+
+    fn block(&mut self, walk: &mut Walk<'a>) -> Result<(), NotJson> {
+        let (mut r#type, mut id, mut text) = (None, None, None);
+        walk.fields(|walk, key| {
+            match key {
+                b"type" => r#type = walk.text()?,
+                b"id" => id = walk.text()?,
+                b"text" => text = Some(walk.value()?),
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })?;
+        match r#type.as_deref() {
+            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => self.calls.extend(id),
+            Some("text") => self.text = self.text.or(text),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -154,12 +140,7 @@ fn head(ledger: &mut Ledger, line: &Line<'_>) {
 
 fn user(ledger: &mut Ledger, line: &Line<'_>) {
     head(ledger, line);
-    let Some(StringOr::Other(message)) = &line.message else { return };
-    let text = match &message.content {
-        Some(StringOr::String(text)) => Some(text.clone()),
-        Some(StringOr::Other(blocks)) => blocks.text.and_then(|text| json::parse(text.0)),
-        None => None,
-    };
+    let text = line.message.text.and_then(|text| Walk::over(text).text().ok()?);
     if let Some(text) = text.filter(|text| !line.is_meta && !super::is_furniture(text)) {
         ledger.entitle(&text);
         ledger.outcome = Some(Outcome::Incomplete);
@@ -167,13 +148,13 @@ fn user(ledger: &mut Ledger, line: &Line<'_>) {
 }
 
 fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
-    let Some(StringOr::Other(message)) = &line.message else { return };
+    let message = &line.message;
     head(ledger, line);
     if line.is_api_error_message {
         ledger.outcome = Some(Outcome::Failed);
         return;
     }
-    let (Some(id), Some(model), Some(usage)) = (&message.id, &message.model, &message.usage) else { return };
+    let (Some(id), Some(model), Some(spent)) = (&message.id, &message.model, message.spent) else { return };
     if &**model == "<synthetic>" {
         return;
     }
@@ -181,10 +162,7 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         let done = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
-    let calls = match &message.content {
-        Some(StringOr::Other(blocks)) => blocks.calls.iter().filter(|id| ledger.is_new_call(id)).count(),
-        _ => 0,
-    };
+    let calls = message.calls.iter().filter(|id| ledger.is_new_call(id)).count();
     let model = ledger.model_number(model);
     ledger.respond(Response {
         copied: false,
@@ -192,20 +170,26 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         at: line.timestamp.as_deref().and_then(time_of).unwrap_or(0),
         model,
         calls: u16::try_from(calls).unwrap_or(u16::MAX),
-        spent: spent(usage),
+        spent,
         cost: None,
     });
 }
 
-fn spent(usage: &Usage) -> Spent {
-    Spent {
-        input: usage.input_tokens.unwrap_or(0),
-        cache_read: usage.cache_read_input_tokens.unwrap_or(0),
-        cache_write: usage.cache_creation_input_tokens.unwrap_or(0),
-        output: usage.output_tokens.unwrap_or(0),
-        cache_write_1h: usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0),
-        reasoning: usage.output_tokens_details.and_then(|details| details.thinking_tokens).unwrap_or(0),
-    }
+fn spent(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {
+    let mut spent = Spent::default();
+    walk.fields(|walk, key| {
+        match key {
+            b"input_tokens" => spent.input = walk.number()?.unwrap_or(0),
+            b"cache_read_input_tokens" => spent.cache_read = walk.number()?.unwrap_or(0),
+            b"cache_creation_input_tokens" => spent.cache_write = walk.number()?.unwrap_or(0),
+            b"output_tokens" => spent.output = walk.number()?.unwrap_or(0),
+            b"cache_creation" => spent.cache_write_1h = walk.parse_in(b"ephemeral_1h_input_tokens")?.unwrap_or(0),
+            b"output_tokens_details" => spent.reasoning = walk.parse_in(b"thinking_tokens")?.unwrap_or(0),
+            _ => walk.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(spent)
 }
 
 pub(super) fn spent_by(usage: &ModelUsage) -> Spent {
@@ -221,7 +205,7 @@ pub(super) fn spent_by(usage: &ModelUsage) -> Spent {
 
 #[cfg(test)]
 mod tests {
-    use super::{early_type, note};
+    use super::note;
     use crate::event::Outcome;
     use crate::history::Ledger;
 
@@ -267,10 +251,22 @@ mod tests {
     }
 
     #[test]
-    fn types_before_the_message_are_found() {
-        assert_eq!(early_type(PROMPT.as_bytes()), Some(&b"user"[..]));
-        assert_eq!(early_type(answer("m", r#"{"type":"user"}"#, "null", 1).as_bytes()), None);
-        assert_eq!(early_type(b"{\"type\":\"us"), None);
+    fn the_order_of_the_keys_does_not_matter() {
+        let answer = answer("m", r#"{"type":"tool_use","id":"t1","input":{}}"#, "null", 5);
+        let other = answer.replace(r#"{"isSidechain":false,"#, r#"{"type":"assistant","isSidechain":false,"#);
+        let other = other.replace(r#","type":"assistant","timestamp""#, r#","timestamp""#);
+        assert_ne!(answer, other);
+        assert_eq!(noted(&[PROMPT, &answer]), noted(&[PROMPT, &other]));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_cost_no_figures() {
+        let mut line = answer("m", r#"{"type":"text","text":"~"}"#, "null", 5).into_bytes();
+        let place = line.iter().position(|byte| *byte == b'~').expect("the text");
+        line[place] = 0xff;
+        let mut ledger = Ledger::default();
+        note(&mut ledger, &line);
+        assert_eq!((ledger.spent().output, ledger.bad_lines), (5, 0));
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
+use super::super::counter::Figures;
 use super::head::{AnyOrder, Head};
-use super::{Report, SessionMeta, TokenCount, TokenRecord, TurnContext, is_furniture, owner_of_turn};
+use super::{Report, SessionMeta, is_furniture, owner_of_turn};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, id_with, time_of};
-use crate::json::{self, Str, Unread};
+use crate::json::{self, NotJson, Str, Unread, Walk};
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
@@ -39,8 +39,8 @@ fn parse<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -> Option<
     parsed
 }
 
-/// What a line is about.
-fn payload<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -> Option<T> {
+/// What a line is about, parsed.
+fn parsed_payload<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -> Option<T> {
     #[derive(Deserialize)]
     struct Of<T> {
         payload: T,
@@ -48,28 +48,84 @@ fn payload<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -> Optio
     parse::<Of<T>>(ledger, line).map(|of| of.payload)
 }
 
+/// Reads what a line is about, key by key. False when it is not a whole line.
+fn payload<'a>(
+    ledger: &mut Ledger,
+    line: &'a [u8],
+    mut read: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Result<(), NotJson>,
+) -> bool {
+    let mut walk = Walk::over(line);
+    let whole = walk.fields(|walk, key| if key == b"payload" { walk.fields(&mut read) } else { walk.skip() });
+    let is_whole = whole.and_then(|()| walk.end()).is_ok();
+    ledger.bad_lines += u64::from(!is_whole);
+    is_whole
+}
+
+/// What a line says of tokens: in all and of the last response, by those keys.
+fn report(walk: &mut Walk<'_>, key: &[u8], keys: [&[u8]; 2], report: &mut [Option<Figures>; 2]) -> Result<(), NotJson> {
+    match keys.iter().position(|known| *known == key) {
+        Some(place) => report[place] = figures(walk)?,
+        None => walk.skip()?,
+    }
+    Ok(())
+}
+
+fn figures(walk: &mut Walk<'_>) -> Result<Option<Figures>, NotJson> {
+    if !walk.is_at_object() {
+        return walk.skip().map(|()| None);
+    }
+    let mut figures = Figures::default();
+    walk.fields(|walk, key| {
+        match key {
+            b"input_tokens" => figures.input = walk.number()?,
+            b"cached_input_tokens" => figures.cached = walk.number()?,
+            b"cache_write_input_tokens" => figures.cache_write = walk.number()?,
+            b"output_tokens" => figures.output = walk.number()?,
+            b"reasoning_output_tokens" => figures.reasoning = walk.number()?,
+            _ => walk.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(Some(figures))
+}
+
 fn by_head(ledger: &mut Ledger, head: &Head<'_>, line: &[u8]) {
     let at = time_of(head.timestamp);
     match (head.kind, head.inner) {
         ("event_msg", "token_count") => {
-            let report = payload::<TokenCount>(ledger, line).and_then(Report::of_count);
-            spend(ledger, report, at);
+            let mut told = [None; 2];
+            let is_whole = payload(ledger, line, |walk, key| match key {
+                b"info" => walk.fields(|walk, key| report(walk, key, [b"total_token_usage", b"last_token_usage"], &mut told)),
+                _ => walk.skip(),
+            });
+            if is_whole {
+                spend(ledger, told, false, at);
+            }
         }
         ("token_usage_record", _) => {
-            let report = payload::<TokenRecord>(ledger, line).map(|record| Report::of_record(&record));
-            spend(ledger, report, at);
+            let mut told = [None; 2];
+            if payload(ledger, line, |walk, key| report(walk, key, [b"thread_token_usage", b"usage"], &mut told)) {
+                spend(ledger, told, true, at);
+            }
         }
         ("response_item", inner) => item(ledger, inner, line),
         ("turn_context", _) => {
-            if let Some(context) = payload::<TurnContext<'_>>(ledger, line) {
-                if let Some(owner) = owner_of_turn(&ledger.threads, context.turn_id.as_deref(), at) {
-                    ledger.owner = owner;
+            let (mut turn, mut model) = (None, None);
+            let is_whole = payload(ledger, line, |walk, key| {
+                match key {
+                    b"turn_id" => turn = walk.text()?,
+                    b"model" => model = walk.text()?,
+                    _ => walk.skip()?,
                 }
-                ledger.model = context.model.map(|model| ledger.model_number(&model)).or(ledger.model);
+                Ok(())
+            });
+            if is_whole {
+                ledger.owner = owner_of_turn(&ledger.threads, turn.as_deref(), at).unwrap_or(ledger.owner);
+                ledger.model = model.map(|model| ledger.model_number(&model)).or(ledger.model);
             }
         }
         ("session_meta", _) => {
-            let meta = payload(ledger, line);
+            let meta = parsed_payload(ledger, line);
             session_meta(ledger, meta);
         }
         ("event_msg", event) => by_event(ledger, event, at, line),
@@ -96,7 +152,7 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
                     #[serde(borrow)]
                     message: Str<'a>,
                 }
-                let prompt = payload::<UserMessage<'_>>(ledger, line).map(|prompt| prompt.message);
+                let prompt = parsed_payload::<UserMessage<'_>>(ledger, line).map(|prompt| prompt.message);
                 entitle(ledger, prompt.as_deref());
             }
         }
@@ -106,27 +162,29 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
                 #[serde(borrow)]
                 item: Message<'a>,
             }
-            let prompt = payload::<ItemCompleted<'_>>(ledger, line).and_then(|completed| completed.item.text());
+            let prompt = parsed_payload::<ItemCompleted<'_>>(ledger, line).and_then(|completed| completed.item.text());
             entitle(ledger, prompt.as_deref());
         }
         // From here on only the end of the task is an end.
         "task_started" | "turn_started" => ledger.outcome = Some(Outcome::Incomplete),
         "agent_message" => said(ledger),
         "task_complete" | "turn_complete" => {
-            #[derive(Deserialize)]
-            struct TaskComplete {
-                #[serde(default)]
-                last_agent_message: Option<IgnoredAny>,
-                #[serde(default)]
-                error: Option<IgnoredAny>,
-            }
-            if let Some(task) = payload::<TaskComplete>(ledger, line) {
-                // Versions that do not record each response do not tell errors here either: a task that failed just has
-                // no last word.
-                ledger.outcome = Some(match (task.error, task.last_agent_message) {
-                    (Some(_), _) => Outcome::Failed,
-                    (None, None) if !ledger.recorded => Outcome::Incomplete,
-                    (None, _) => Outcome::Completed,
+            let (mut failed, mut said) = (false, false);
+            let is_whole = payload(ledger, line, |walk, key| {
+                match key {
+                    b"error" => failed = walk.value()? != b"null",
+                    b"last_agent_message" => said = walk.value()? != b"null",
+                    _ => walk.skip()?,
+                }
+                Ok(())
+            });
+            // Versions that do not record each response do not tell errors here either: a task that failed just has no
+            // last word.
+            if is_whole {
+                ledger.outcome = Some(match (failed, said) {
+                    (true, _) => Outcome::Failed,
+                    (false, false) if !ledger.recorded => Outcome::Incomplete,
+                    (false, _) => Outcome::Completed,
                 });
             }
         }
@@ -232,8 +290,8 @@ fn session_meta(ledger: &mut Ledger, meta: Option<SessionMeta<'_>>) {
     ledger.owner = number;
 }
 
-fn spend(ledger: &mut Ledger, report: Option<Report>, at: Option<i64>) {
-    let Some(report) = report else { return };
+fn spend(ledger: &mut Ledger, [total, last]: [Option<Figures>; 2], recorded: bool, at: Option<i64>) {
+    let Some(report) = total.map(|total| Report::new(total, last, recorded)) else { return };
     let previous = ledger.responses.last().map(|response| response.spent);
     let Some(spent) = report.added(&mut ledger.sum, &mut ledger.recorded, previous) else { return };
     let model = ledger.model.unwrap_or_else(|| ledger.model_number("unknown"));

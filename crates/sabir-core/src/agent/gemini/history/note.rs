@@ -3,13 +3,11 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::{self, Finder};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
-use super::{Entry, folder_in, is_furniture, text_of};
+use super::{Entry, Tokens, folder_in, is_furniture, text_of};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, time_of};
-use crate::json;
+use crate::json::{self, NotJson, Str, Walk};
 
 /// A key with a quote before and after it is not in any string, where the quotes would be escaped.
 static TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tokens\":"));
@@ -23,6 +21,12 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     let says = |word: &[u8]| memmem::find(head, word).is_some();
     let begins = || says(b"\"projectHash\"");
     let asks = || says(b"\"type\":\"user\"") && !says(b"\"functionResponse\"");
+    if says(b"\"type\":\"gemini\"") && !line.starts_with(b"{\"$") && !begins() {
+        return match Answer::read(line) {
+            Ok(answer) => answered(ledger, &answer),
+            Err(NotJson) => ledger.bad_lines += 1,
+        };
+    }
     let fails = || says(b"\"type\":\"error\"");
     // The conversation is told again without its figures: worth a look only while the folder is not known.
     let tells = || ledger.cwd.is_none() && line.starts_with(br#"{"$set":{"messages""#);
@@ -65,29 +69,84 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
         }
         Some("error") => ledger.outcome = Some(Outcome::Failed),
         Some("gemini") => {
-            let calls = entry.tool_calls.and_then(|calls| json::parse::<Vec<Call>>(calls.get())).unwrap_or_default().len();
-            let Some(tokens) = entry.tokens else { return };
-            ledger.outcome = Some(if calls == 0 { Outcome::Completed } else { Outcome::Incomplete });
-            let model = ledger.model_number(entry.model.as_deref().unwrap_or("unknown"));
-            ledger.rewrite(Response {
-                copied: false,
-                id: id_of(entry.id.as_deref().unwrap_or_default()),
-                at: at.unwrap_or(0),
-                model,
-                calls: u16::try_from(calls).unwrap_or(u16::MAX),
-                spent: tokens.spent(),
-                cost: None,
-            });
+            let calls = entry.tool_calls.map_or(Ok(0), |calls| count(&mut Walk::over(calls.get().as_bytes()))).unwrap_or(0);
+            let Entry { id, timestamp, model, tokens, .. } = entry;
+            answered(ledger, &Answer { id, timestamp, model, tokens, calls });
         }
         _ => {}
     }
 }
 
-/// A call, of which only the number is wanted.
-#[derive(Deserialize)]
-struct Call {
-    #[serde(rename = "id")]
-    _id: Option<IgnoredAny>,
+/// A response, as far as it is needed here.
+#[derive(Default)]
+struct Answer<'a> {
+    id: Option<Str<'a>>,
+    timestamp: Option<Str<'a>>,
+    model: Option<Str<'a>>,
+    tokens: Option<Tokens>,
+    calls: usize,
+}
+
+impl<'a> Answer<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, NotJson> {
+        let mut walk = Walk::over(line);
+        let mut answer = Self::default();
+        walk.fields(|walk, key| {
+            match key {
+                b"id" => answer.id = walk.text()?,
+                b"timestamp" => answer.timestamp = walk.text()?,
+                b"model" => answer.model = walk.text()?,
+                b"tokens" if walk.is_at_object() => answer.tokens = Some(tokens(walk)?),
+                b"toolCalls" => answer.calls = count(walk)?,
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })?;
+        walk.end().map(|()| answer)
+    }
+}
+
+fn tokens(walk: &mut Walk<'_>) -> Result<Tokens, NotJson> {
+    let mut tokens = Tokens::default();
+    walk.fields(|walk, key| {
+        match key {
+            b"input" => tokens.input = walk.number()?,
+            b"output" => tokens.output = walk.number()?,
+            b"cached" => tokens.cached = walk.number()?,
+            b"thoughts" => tokens.thoughts = walk.number()?,
+            b"tool" => tokens.tool = walk.number()?,
+            _ => walk.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(tokens)
+}
+
+/// How many items a list has.
+fn count(walk: &mut Walk<'_>) -> Result<usize, NotJson> {
+    let mut count = 0;
+    walk.items(|walk| {
+        count += 1;
+        walk.skip()
+    })?;
+    Ok(count)
+}
+
+fn answered(ledger: &mut Ledger, answer: &Answer<'_>) {
+    let at = answer.timestamp.as_deref().and_then(time_of);
+    ledger.saw(at);
+    let Some(tokens) = answer.tokens else { return };
+    ledger.outcome = Some(if answer.calls == 0 { Outcome::Completed } else { Outcome::Incomplete });
+    let model = ledger.model_number(answer.model.as_deref().unwrap_or("unknown"));
+    ledger.rewrite(Response {
+        copied: false,
+        id: id_of(answer.id.as_deref().unwrap_or_default()),
+        at: at.unwrap_or(0),
+        model,
+        calls: u16::try_from(answer.calls).unwrap_or(u16::MAX),
+        spent: tokens.spent(),
+        cost: None,
+    });
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 
 use super::{Message, Row};
 use crate::agent::parts::ending::judge;
-use crate::agent::parts::wire::Part;
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, Spent, id_of, id_with};
-use crate::json;
+use crate::json::{self, NotJson, Str, Walk};
 
 /// Takes note of a row. All rows of a session go into its own ledger.
 pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let Some(row) = std::str::from_utf8(line).ok().and_then(json::parse::<Row<'_>>) else {
-        ledger.bad_lines += 1;
-        return;
-    };
+    let read =
+        if line.starts_with(br#"{"table":"part","#) { part_row(ledger, line).is_ok() } else { row(ledger, line).is_some() };
+    ledger.bad_lines += u64::from(!read);
+}
+
+fn row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
+    let row = std::str::from_utf8(line).ok().and_then(json::parse::<Row<'_>>)?;
     ledger.saw(row.created);
-    let read = match &*row.table {
+    match &*row.table {
         "session" => {
             let owned = |text: &Option<json::Str<'_>>| text.as_deref().map(str::to_owned);
             ledger.session = Some(row.id.to_string());
@@ -24,13 +26,96 @@ pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
             if let Some(title) = row.title.as_deref().filter(|title| !is_placeholder(title)) {
                 ledger.entitle(title);
             }
-            Some(())
         }
-        "message" => row.data.and_then(|data| json::parse(data.get())).map(|message| noted(ledger, &message)),
-        "part" => row.data.and_then(|data| json::parse(data.get())).map(|part| part_of(ledger, &part)),
-        _ => Some(()),
-    };
-    ledger.bad_lines += u64::from(read.is_none());
+        "message" => noted(ledger, &json::parse(row.data?.get())?),
+        _ => {}
+    }
+    Some(())
+}
+
+/// Takes note of a part of the last message.
+fn part_row(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
+    let mut walk = Walk::over(line);
+    let mut part = Part::default();
+    if walk.enter()? {
+        while let Some(key) = walk.key()? {
+            match key {
+                b"created" => ledger.saw(walk.parse()?),
+                b"data" if !walk.is_at_object() => return Err(NotJson),
+                b"data" => {
+                    part = Part::read(&mut walk)?;
+                    // Nearly all bytes of a database are outputs of tools.
+                    if part.is_call() {
+                        break;
+                    }
+                }
+                _ => walk.skip()?,
+            }
+        }
+    }
+    part_of(ledger, &part);
+    Ok(())
+}
+
+/// A part as far as it is needed here; of a call no more than that it is one.
+#[derive(Default)]
+struct Part<'a> {
+    r#type: Option<Str<'a>>,
+    /// As it is written.
+    text: Option<&'a [u8]>,
+    tokens: Option<Spent>,
+    cost: Option<f64>,
+}
+
+impl<'a> Part<'a> {
+    fn read(walk: &mut Walk<'a>) -> Result<Self, NotJson> {
+        let mut part = Self::default();
+        if !walk.enter()? {
+            return Ok(part);
+        }
+        while let Some(key) = walk.key()? {
+            match key {
+                b"type" => {
+                    part.r#type = walk.text()?;
+                    if part.is_call() {
+                        break;
+                    }
+                }
+                b"text" => part.text = Some(walk.value()?),
+                b"tokens" if walk.is_at_object() => part.tokens = Some(tokens(walk)?),
+                b"cost" => part.cost = walk.parse()?,
+                _ => walk.skip()?,
+            }
+        }
+        Ok(part)
+    }
+
+    fn is_call(&self) -> bool {
+        self.r#type.as_deref() == Some("tool")
+    }
+}
+
+fn tokens(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {
+    let mut spent = Spent::default();
+    walk.fields(|walk, key| {
+        match key {
+            b"input" => spent.input = walk.number()?.unwrap_or(0),
+            b"output" => spent.output = walk.number()?.unwrap_or(0),
+            b"reasoning" => spent.reasoning = walk.number()?.unwrap_or(0),
+            b"cache" => walk.fields(|walk, key| {
+                match key {
+                    b"read" => spent.cache_read = walk.number()?.unwrap_or(0),
+                    b"write" => spent.cache_write = walk.number()?.unwrap_or(0),
+                    _ => walk.skip()?,
+                }
+                Ok(())
+            })?,
+            _ => walk.skip()?,
+        }
+        Ok(())
+    })?;
+    spent.output = spent.output.saturating_add(spent.reasoning);
+    Ok(spent)
 }
 
 /// What a session is called before the model has named it.
@@ -74,24 +159,24 @@ fn noted(ledger: &mut Ledger, message: &Message<'_>) {
     });
 }
 
-/// Takes note of a part of the last message.
 fn part_of(ledger: &mut Ledger, part: &Part<'_>) {
-    match (&*part.r#type, part.tokens) {
-        ("text", _) => {
-            if let Some(text) = part.text.as_deref().filter(|_| ledger.step == 0) {
-                ledger.entitle(text);
+    match (part.r#type.as_deref(), part.tokens) {
+        (Some("text"), _) => {
+            let text = part.text.filter(|_| ledger.step == 0 && ledger.title.is_none());
+            if let Some(text) = text.and_then(|text| Walk::over(text).text().ok()?) {
+                ledger.entitle(&text);
             }
         }
-        ("tool", _) => {
+        (Some("tool"), _) => {
             if let Some(response) = ledger.responses.last_mut() {
                 response.calls = response.calls.saturating_add(1);
             }
         }
-        ("step-finish", Some(tokens)) => {
+        (Some("step-finish"), Some(spent)) => {
             let step = ledger.step;
             ledger.step = step.saturating_add(1);
             let Some(response) = ledger.responses.last_mut() else { return };
-            let (spent, cost) = (Spent::from(tokens), part.cost.filter(|cost| *cost > 0.0));
+            let cost = part.cost.filter(|cost| *cost > 0.0);
             if step <= 1 {
                 (response.spent, response.cost) = (spent, cost);
             } else {

@@ -1,117 +1,180 @@
 //! The log in short.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::{self, Finder};
-use serde::Deserialize;
-
-use super::super::wire::Usage;
-use super::Entry;
 use crate::event::Outcome;
-use crate::history::{Ledger, Response, id_of, time_of};
-use crate::json::{self, Str, StringOr};
-
-/// A key with a quote before and after it is not in any string, where the quotes would be escaped.
-static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\":{"));
-
-/// What a line is, it says at its beginning.
-const HEAD: usize = 256;
+use crate::history::{Ledger, Response, Spent, id_of, time_of};
+use crate::json::{NotJson, Str, Walk};
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let head = &line[..line.len().min(HEAD)];
-    let says = |word: &[u8]| memmem::find(head, word).is_some();
-    let asks = || says(b"\"role\":\"user\"");
-    let sets = || line.starts_with(br#"{"type":"session""#) || line.starts_with(br#"{"type":"model_change""#);
-    // What a tool gave back may be long and is not asked for.
-    if says(b"\"role\":\"toolResult\"") || !(asks() || sets() || USAGE.find(line).is_some()) {
-        return;
-    }
-    let Some(entry) = std::str::from_utf8(line).ok().and_then(json::parse::<Entry<'_>>) else {
+    let Ok(entry) = Entry::read(line) else {
         ledger.bad_lines += 1;
         return;
     };
     let at = entry.timestamp.as_deref().and_then(time_of);
-    ledger.saw(at);
-    match &*entry.r#type {
-        "session" => {
+    match (entry.r#type.as_deref(), &entry.message) {
+        // What a tool gave back may be long and is not asked for.
+        (None, _) => return,
+        (Some("session"), _) => {
             ledger.session = entry.id.as_deref().map(str::to_owned).or(ledger.session.take());
             ledger.cwd = entry.cwd.as_deref().map(str::to_owned).or(ledger.cwd.take());
         }
-        "model_change" => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
-        "message" => {
-            if let Some(message) = entry.message.and_then(|message| json::parse::<Message<'_>>(message.get())) {
-                message_noted(ledger, &message, at);
+        (Some("model_change"), _) => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
+        (Some("message"), Some(message)) => message_noted(ledger, message, at),
+        // Summaries and what else was asked of a model beside the conversation.
+        (Some(_), _) => {
+            let Some(usage) = &entry.usage else { return };
+            let model = entry.model.as_deref().map(|model| ledger.model_number(model));
+            respond(ledger, entry.id.as_deref().unwrap_or_default(), model, at, usage, 0);
+        }
+    }
+    ledger.saw(at);
+}
+
+/// A line as far as it is needed here; nothing of one that holds what a tool gave back.
+#[derive(Default)]
+struct Entry<'a> {
+    r#type: Option<Str<'a>>,
+    id: Option<Str<'a>>,
+    timestamp: Option<Str<'a>>,
+    cwd: Option<Str<'a>>,
+    model: Option<Str<'a>>,
+    message: Option<Message<'a>>,
+    usage: Option<Usage>,
+}
+
+#[derive(Default)]
+struct Message<'a> {
+    role: Option<Str<'a>>,
+    model: Option<Str<'a>>,
+    response_id: Option<Str<'a>>,
+    timestamp: Option<i64>,
+    usage: Option<Usage>,
+    stop_reason: Option<Str<'a>>,
+    calls: usize,
+    /// Its first text, as it is written.
+    text: Option<&'a [u8]>,
+}
+
+/// What a response has cost.
+#[derive(Default)]
+struct Usage {
+    spent: Spent,
+    /// In US dollars.
+    cost: Option<f64>,
+}
+
+impl<'a> Entry<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, NotJson> {
+        let mut walk = Walk::over(line);
+        let mut entry = Self::default();
+        if !walk.enter()? {
+            return Ok(entry);
+        }
+        while let Some(key) = walk.key()? {
+            match key {
+                b"type" => entry.r#type = walk.text()?,
+                b"id" => entry.id = walk.text()?,
+                b"timestamp" => entry.timestamp = walk.text()?,
+                b"cwd" => entry.cwd = walk.text()?,
+                b"model" | b"modelId" => entry.model = walk.text()?,
+                b"usage" => entry.usage = Some(Usage::read(&mut walk)?),
+                b"message" => {
+                    let message = Message::read(&mut walk)?;
+                    if message.role.as_deref() == Some("toolResult") {
+                        return Ok(Self::default());
+                    }
+                    entry.message = Some(message);
+                }
+                _ => walk.skip()?,
             }
         }
-        // Summaries and what else was asked of a model beside the conversation.
-        _ => {
-            let Some(usage) = entry.usage else { return };
-            let model = entry.model.as_deref().map(|model| ledger.model_number(model));
-            let id = entry.id.as_deref().unwrap_or_default();
-            respond(ledger, id, model, at, &usage, 0);
-        }
+        walk.end().map(|()| entry)
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Message<'a> {
-    #[serde(borrow)]
-    role: Str<'a>,
-    #[serde(borrow, default)]
-    content: Option<StringOr<'a, Vec<Block<'a>>>>,
-    #[serde(borrow, default)]
-    model: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    response_id: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    timestamp: Option<i64>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    usage: Option<Usage>,
-    #[serde(borrow, default)]
-    stop_reason: Option<Str<'a>>,
+impl<'a> Message<'a> {
+    fn read(walk: &mut Walk<'a>) -> Result<Self, NotJson> {
+        let mut message = Self::default();
+        if !walk.enter()? {
+            return Ok(message);
+        }
+        while let Some(key) = walk.key()? {
+            match key {
+                b"role" => {
+                    message.role = walk.text()?;
+                    if message.role.as_deref() == Some("toolResult") {
+                        break;
+                    }
+                }
+                b"model" => message.model = walk.text()?,
+                b"responseId" => message.response_id = walk.text()?,
+                b"timestamp" => message.timestamp = walk.parse()?,
+                b"usage" => message.usage = Some(Usage::read(walk)?),
+                b"stopReason" => message.stop_reason = walk.text()?,
+                b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
+                b"content" => walk.items(|walk| message.block(walk))?,
+                _ => walk.skip()?,
+            }
+        }
+        Ok(message)
+    }
+
+    fn block(&mut self, walk: &mut Walk<'a>) -> Result<(), NotJson> {
+        walk.fields(|walk, key| {
+            match key {
+                b"type" => self.calls += usize::from(walk.text()?.as_deref() == Some("toolCall")),
+                b"text" if self.text.is_none() => self.text = Some(walk.value()?),
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })
+    }
 }
 
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow)]
-    r#type: Str<'a>,
-    #[serde(borrow, default)]
-    text: Option<&'a serde_json::value::RawValue>,
+impl Usage {
+    fn read(walk: &mut Walk<'_>) -> Result<Self, NotJson> {
+        let mut usage = Self::default();
+        let spent = &mut usage.spent;
+        walk.fields(|walk, key| {
+            match key {
+                b"input" => spent.input = walk.number()?.unwrap_or(0),
+                b"output" => spent.output = walk.number()?.unwrap_or(0),
+                b"cacheRead" => spent.cache_read = walk.number()?.unwrap_or(0),
+                b"cacheWrite" => spent.cache_write = walk.number()?.unwrap_or(0),
+                b"cacheWrite1h" => spent.cache_write_1h = walk.number()?.unwrap_or(0),
+                b"reasoning" => spent.reasoning = walk.number()?.unwrap_or(0),
+                // A model without a price costs 0 in Pi's book; that is not knowing, not free.
+                b"cost" => usage.cost = walk.parse_in(b"total")?.filter(|total| *total > 0.0),
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })?;
+        Ok(usage)
+    }
 }
 
 fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
-    match &*message.role {
-        "user" => {
-            let text = match &message.content {
-                Some(StringOr::String(text)) => Some(text.clone()),
-                Some(StringOr::Other(blocks)) => blocks.iter().find_map(|block| json::parse(block.text?.get())),
-                None => None,
-            };
-            if let Some(text) = text {
+    match message.role.as_deref() {
+        Some("user") => {
+            if let Some(text) = message.text.and_then(|text| Walk::over(text).text().ok()?) {
                 ledger.entitle(&text);
             }
             ledger.outcome = Some(Outcome::Incomplete);
         }
-        "assistant" => {
+        Some("assistant") => {
             ledger.outcome = message.stop_reason.as_deref().map(outcome_of);
-            let calls = match &message.content {
-                Some(StringOr::Other(blocks)) => blocks.iter().filter(|block| &*block.r#type == "toolCall").count(),
-                _ => 0,
-            };
-            let Some(usage) = message.usage else { return };
+            let Some(usage) = &message.usage else { return };
             let model = message.model.as_deref().map(|model| ledger.model_number(model));
             // The copies in a fork have the same moment in them; services there are that give all responses one id.
             let id = format!("{} {}", message.timestamp.unwrap_or(0), message.response_id.as_deref().unwrap_or_default());
-            respond(ledger, &id, model, at, &usage, calls);
+            respond(ledger, &id, model, at, usage, message.calls);
         }
         _ => {}
     }
 }
 
 fn respond(ledger: &mut Ledger, id: &str, model: Option<u16>, at: Option<i64>, usage: &Usage, calls: usize) {
-    let spent = usage.spent();
+    let Usage { spent, cost } = *usage;
     // An attempt that never reached the model.
     if spent.total() == 0 {
         return;
@@ -124,7 +187,7 @@ fn respond(ledger: &mut Ledger, id: &str, model: Option<u16>, at: Option<i64>, u
         model,
         calls: u16::try_from(calls).unwrap_or(u16::MAX),
         spent,
-        cost: usage.cost_usd(),
+        cost,
     });
 }
 

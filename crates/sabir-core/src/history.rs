@@ -8,6 +8,7 @@
 //!   and costs little more than finding the lines.
 
 mod ledger;
+mod packed;
 
 pub use ledger::{Ledger, Response, Spent, id_of, id_with, time_of};
 

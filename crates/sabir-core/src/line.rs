@@ -79,14 +79,19 @@ pub struct RawLine<'a> {
 impl<'a> RawLine<'a> {
     /// The line as text: borrowed when it is UTF-8, else with U+FFFD for what is not.
     pub fn text(&self) -> Cow<'a, str> {
-        // Almost every line is UTF-8, and finding that out alone is much faster than replacing what is not.
-        std::str::from_utf8(self.bytes).map_or_else(|_| String::from_utf8_lossy(self.bytes), Cow::Borrowed)
+        text_of(self.bytes)
     }
 
     /// The line as a dialect reads it.
     pub fn to_line(&self, at: Option<Timestamp>, source: Source) -> Line<'a> {
         Line { number: self.number, text: self.text(), at, source, terminated: self.terminated }
     }
+}
+
+/// Bytes as text: borrowed when they are UTF-8, else with U+FFFD for what is not.
+pub fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    // Almost every line is UTF-8, and finding that out alone is much faster than replacing what is not.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Splits a byte stream into lines without copying what is already in its buffer.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Deref;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
@@ -45,14 +46,34 @@ pub struct Session {
 }
 
 /// A response that counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Counted<'l> {
     /// The session it belongs to, as a place in the list of sessions.
     pub session: usize,
     /// The model.
     pub model: &'l str,
     /// The response.
-    pub response: Response,
+    pub response: Told<'l>,
+}
+
+/// A response as a log tells it. There are many, and nearly all are told once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told<'l> {
+    /// By one log.
+    Once(&'l Response),
+    /// What several copies of it tell together, or what no log tells as a response.
+    Together(Box<Response>),
+}
+
+impl Deref for Told<'_> {
+    type Target = Response;
+
+    fn deref(&self) -> &Response {
+        match self {
+            Self::Once(response) => response,
+            Self::Together(response) => response,
+        }
+    }
 }
 
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name; those whose session is gone are
@@ -143,14 +164,14 @@ pub fn responses<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Counted<'l>> 
                 entry.insert(counted.len());
                 counted.push(new);
             }
-            Entry::Occupied(entry) => moved |= counted[*entry.get()].merge(new),
+            Entry::Occupied(entry) => moved |= counted[*entry.get()].merge(&new),
         }
     };
     for (place, session) in sessions.iter().enumerate() {
         for log in session.logs.iter().map(|log| &logs[*log]) {
             for response in &log.ledger.responses {
                 let model = log.ledger.models.get(usize::from(response.model)).map_or("", String::as_str);
-                count(Counted { session: place, model, response: *response });
+                count(Counted { session: place, model, response: Told::Once(response) });
             }
         }
         unlogged(place, session, logs).into_iter().for_each(&mut count);
@@ -179,22 +200,24 @@ impl Hasher for KeyHasher {
 
 impl Counted<'_> {
     /// Takes what a copy knows better. True when the response turns out to be of another session.
-    fn merge(&mut self, copy: Self) -> bool {
-        let calls = self.response.calls.max(copy.response.calls);
-        if copy.response.spent.output > self.response.spent.output {
-            self.response.spent = copy.response.spent;
-            self.response.cost = copy.response.cost;
+    fn merge(&mut self, copy: &Self) -> bool {
+        let mut response = *self.response;
+        response.calls = response.calls.max(copy.response.calls);
+        if copy.response.spent.output > response.spent.output {
+            (response.spent, response.cost) = (copy.response.spent, copy.response.cost);
         }
-        self.response.calls = calls;
         // Who says that it is a copy is not the first, whatever the time on it. Of copies that tell the same time, the one
         // in the first file is taken for the first.
         let age = |response: &Response| (response.copied, if response.at == 0 { i64::MAX } else { response.at });
-        let earlier = age(&copy.response) < age(&self.response);
+        let earlier = age(&copy.response) < age(&response);
         if earlier {
-            self.response.at = copy.response.at;
-            self.response.copied = copy.response.copied;
-            self.session = copy.session;
-            self.model = copy.model;
+            (response.at, response.copied) = (copy.response.at, copy.response.copied);
+        }
+        if response != *self.response {
+            self.response = Told::Together(Box::new(response));
+        }
+        if earlier {
+            (self.session, self.model) = (copy.session, copy.model);
         }
         earlier
     }
@@ -224,7 +247,7 @@ fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted
                     spent,
                     cost: None,
                 };
-                list.push(Counted { session: place, model: name, response });
+                list.push(Counted { session: place, model: name, response: Told::Together(Box::new(response)) });
             }
         }
     }

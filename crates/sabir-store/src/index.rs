@@ -24,7 +24,7 @@ pub struct Log {
     /// The file. What a database holds of a session has the role that it has for the session.
     pub file: LogFile,
     /// What it says.
-    pub ledger: Ledger,
+    pub ledger: Box<Ledger>,
     /// How far it was read.
     pub progress: Progress,
 }
@@ -34,7 +34,7 @@ pub struct Log {
 struct Reading {
     file: LogFile,
     /// What a log says.
-    ledger: Ledger,
+    ledger: Box<Ledger>,
     /// What a database says, by session.
     sessions: Vec<(Role, Ledger)>,
     progress: Progress,
@@ -52,14 +52,14 @@ impl Reading {
         Ok(Self { file: file.clone(), ledger, sessions, progress })
     }
 
-    fn into_logs(self) -> Vec<Log> {
+    fn give(self, logs: &mut Vec<Log>) {
         let Self { file, ledger, sessions, progress } = self;
         match file.role {
             Role::Database => {
-                let log = |(role, ledger)| Log { file: LogFile { role, ..file.clone() }, ledger, progress };
-                sessions.into_iter().map(log).collect()
+                let log = |(role, ledger)| Log { file: LogFile { role, ..file.clone() }, ledger: Box::new(ledger), progress };
+                logs.extend(sessions.into_iter().map(log));
             }
-            _ => vec![Log { file, ledger, progress }],
+            _ => logs.push(Log { file, ledger, progress }),
         }
     }
 }
@@ -75,11 +75,26 @@ pub struct Logs {
     pub files_read: usize,
 }
 
-/// Reads the logs in short, with the index at that path or without one. The watcher hears how many of the files that
-/// must be read have been, and how many there are.
-pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usize, usize)) -> Logs {
-    let mut table = index.and_then(Table::open);
-    let mut known: HashMap<PathBuf, Row> = table.as_mut().map(Table::rows).unwrap_or_default();
+/// What is known from earlier readings.
+#[derive(Debug)]
+pub struct Index {
+    table: Table,
+    known: HashMap<PathBuf, Row>,
+}
+
+impl Index {
+    /// Opens the index at that path and reads it. `None` when there can't be one.
+    pub fn open(path: &Path) -> Option<Self> {
+        let mut table = Table::open(path)?;
+        let known = table.rows();
+        Some(Self { table, known })
+    }
+}
+
+/// Reads the logs in short, with an index or without one. The watcher hears how many of the files that must be read have
+/// been, and how many there are.
+pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usize, usize)) -> Logs {
+    let (table, mut known) = index.map_or_else(Default::default, |Index { table, known }| (Some(table), known));
     let mut done: Vec<Option<Reading>> = Vec::with_capacity(files.len());
     let mut jobs = Vec::new();
     for file in files {
@@ -121,12 +136,13 @@ pub fn read(files: Vec<LogFile>, index: Option<&Path>, watch: &mut dyn FnMut(usi
             Ok::<(), Infallible>(())
         },
     );
-    if let Some(table) = &mut table {
+    if let Some(mut table) = table {
         let gone: Vec<PathBuf> = known.into_keys().filter(|path| !path.exists()).collect();
         let changed = changed.iter().filter_map(|place| done[*place].as_ref());
         // Who cannot write the index reads more the next time; nothing else is lost.
         let _ = table.save(changed, &gone);
     }
-    logs.logs = done.into_iter().flatten().flat_map(Reading::into_logs).collect();
+    logs.logs = Vec::with_capacity(done.len());
+    done.into_iter().flatten().for_each(|reading| reading.give(&mut logs.logs));
     logs
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Event;
@@ -10,7 +11,7 @@ use sabir_core::line::LineBuffer;
 
 use crate::account::{self, Session};
 use crate::history::{self, Places};
-use crate::index::{self, Log};
+use crate::index::{self, Index, Log};
 use crate::layout::Home;
 use crate::runs::{self, RunLog};
 use crate::whole;
@@ -37,7 +38,12 @@ pub fn load(
     chosen: impl Fn(&Agent) -> bool,
     watch: &mut dyn FnMut(usize, usize),
 ) -> Past {
-    let found = history::find(places, &chosen);
+    // Looking for the files and reading the index take the same time, and neither needs the other.
+    let (found, index) = thread::scope(|scope| {
+        let index = index.map(|path| scope.spawn(|| Index::open(path)));
+        let found = history::find(places, &chosen);
+        (found, index.and_then(|index| index.join().ok().flatten()))
+    });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     let mut logs = read.logs;

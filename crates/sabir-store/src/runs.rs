@@ -95,7 +95,7 @@ fn run(folder: &RunFolder, summary: Summary) -> Option<RunLog> {
                 reasoning: share.tokens.reasoning.unwrap_or(0),
                 ..Spent::default()
             };
-            let id = id_of(&format!("{} {name}", folder.id()));
+            let id = id_of(format!("{} {name}", folder.id()));
             let model = ledger.model_number(&name);
             let at = ledger.last.unwrap_or(0);
             ledger.responses.push(Response {
@@ -117,5 +117,5 @@ fn run(folder: &RunFolder, summary: Summary) -> Option<RunLog> {
         modified: 0,
         identity: (0, 0),
     };
-    Some(RunLog { log: Log { file, ledger, progress: Progress::default() }, session, state })
+    Some(RunLog { log: Log { file, ledger: Box::new(ledger), progress: Progress::default() }, session, state })
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, RunId};
-use sabir_core::line::{Line, LineBuffer, Source};
+use sabir_core::line::{Line, LineBuffer, Source, text_of};
 use sabir_core::time::Timestamp;
 
 use crate::account::Session;
@@ -50,7 +50,7 @@ pub fn events_through(
     };
     match database_of(session, logs) {
         // It knows itself what belongs to the session.
-        Some(path) => session_lines(path, &session.id, |line| decode(Line::of(0, line)))?,
+        Some(path) => session_lines(path, &session.id, |line| decode(Line::of(0, text_of(line))))?,
         None => session.logs.iter().try_for_each(|place| lines(&logs[*place], buffer, &mut decode))?,
     }
     let mut last = Vec::new();
@@ -144,7 +144,7 @@ pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool)
     }
     if let Some(path) = database_of(session, logs) {
         let mut more = true;
-        return session_lines(path, &session.id, |line| more = more && take(line.as_bytes()) && take(b"\n"));
+        return session_lines(path, &session.id, |line| more = more && take(line) && take(b"\n"));
     }
     let mut chunk = vec![0; LineBuffer::CHUNK];
     for log in session.logs.iter().map(|place| &logs[*place]) {
@@ -179,17 +179,20 @@ pub fn line(session: &Session, logs: &[Log], number: u64) -> io::Result<Option<V
         return Ok(None);
     }
     let mut count = 0;
-    let mut look = |line: &str| {
+    let mut look = |line: &[u8]| {
         count += 1;
         if count == number {
-            found = Some(line.as_bytes().to_vec());
+            found = Some(line.to_vec());
         }
     };
     match database_of(session, logs) {
         Some(path) => session_lines(path, &session.id, look)?,
         None => {
             let mut buffer = LineBuffer::default();
-            session.logs.iter().try_for_each(|place| lines(&logs[*place], &mut buffer, &mut |line| look(&line.text)))?;
+            session
+                .logs
+                .iter()
+                .try_for_each(|place| lines(&logs[*place], &mut buffer, &mut |line| look(line.text.as_bytes())))?;
         }
     }
     Ok(found)

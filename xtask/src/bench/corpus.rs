@@ -101,7 +101,7 @@ impl AgentTruth {
 /// The folder of a corpus of that many megabytes, which is written unless it is there, and its truth.
 pub(super) fn folder(bench: &Path, megabytes: u64) -> Result<(PathBuf, Truth)> {
     /// Raised when the same size gives other bytes.
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     let folder = bench.join(format!("corpus-{megabytes}-v{VERSION}"));
     let truth_file = folder.join("truth.json");
     if let Ok(text) = fs::read_to_string(&truth_file) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::packed;
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
 
@@ -27,6 +28,7 @@ pub struct Ledger {
     /// How the session stands after the lines so far.
     pub outcome: Option<Outcome>,
     /// Every response of a model, once.
+    #[serde(with = "packed::responses")]
     pub responses: Vec<Response>,
     /// Names of the models that [`Response::model`] counts by.
     pub models: Vec<String>,
@@ -53,11 +55,12 @@ pub struct Ledger {
     /// Lines of their own tell the responses, so that figures in other lines repeat them.
     pub itemized: bool,
     /// The last tool calls, so that one that is told again is not counted again.
+    #[serde(with = "packed::numbers")]
     recent_calls: Vec<u64>,
 }
 
 /// One response of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Response {
     /// Made of the id that the agent gives it ([`id_of`]).
     pub id: u64,
@@ -221,7 +224,7 @@ impl Ledger {
     }
 
     /// Whether the call of that id was not seen before.
-    pub fn is_new_call(&mut self, id: &str) -> bool {
+    pub fn is_new_call(&mut self, id: impl AsRef<[u8]>) -> bool {
         let id = id_of(id);
         let new = !self.recent_calls.contains(&id);
         if new {
@@ -249,18 +252,20 @@ impl Ledger {
     }
 }
 
-/// A number made of an agent's id. It is kept on disk, so it stays the same in all versions (FNV-1a).
-pub fn id_of(id: &str) -> u64 {
-    mix(0xcbf2_9ce4_8422_2325, id.as_bytes())
+/// A number made of an agent's id. It is kept on disk, so it stays the same in all versions.
+pub fn id_of(id: impl AsRef<[u8]>) -> u64 {
+    let id = id.as_ref();
+    let (words, rest) = id.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+    id_with(id.len() as u64, words)
 }
 
 /// A number made of another one and of figures, as lasting as [`id_of`].
 pub fn id_with(id: u64, figures: impl IntoIterator<Item = u64>) -> u64 {
-    figures.into_iter().fold(id, |id, figure| mix(id, &figure.to_le_bytes()))
-}
-
-fn mix(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    // A product mixes into its upper half only; turned around, the next one mixes the other half.
+    figures.into_iter().fold(id, |id, figure| (id ^ figure).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes())
 }
 
 /// The milliseconds since 1970 of a time in RFC 3339. Logs write nearly all of them in one form, which is read by

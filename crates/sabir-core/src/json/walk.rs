@@ -15,6 +15,7 @@
 use std::borrow::Cow;
 
 use super::{Str, scan};
+use crate::line::text_of;
 
 /// A place in a JSON text.
 #[derive(Debug, Clone, Copy)]
@@ -128,14 +129,20 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// The next value as it is written between its quotes, if it is a text: for words that are only compared.
+    #[inline]
+    pub(crate) fn word(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
+        let json = self.value()?;
+        Ok(json.strip_prefix(b"\"").and_then(|json| json.strip_suffix(b"\"")))
+    }
+
     /// The next value, if it is a text.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<Option<Str<'a>>, NotJson> {
-        let json = self.value()?;
-        let Some(inside) = json.strip_prefix(b"\"").and_then(|json| json.strip_suffix(b"\"")) else { return Ok(None) };
+        let Some(inside) = self.word()? else { return Ok(None) };
         match std::str::from_utf8(inside) {
             Ok(text) if memchr::memchr(b'\\', inside).is_none() => Ok(Some(Str(Cow::Borrowed(text)))),
-            _ => unescaped(json).map(Some),
+            _ => unescaped(inside).map(Some),
         }
     }
 
@@ -247,12 +254,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a JSON string says that has escapes, or bytes that are no text.
+/// What is written between the quotes of a JSON string, where it has escapes or bytes that are no text.
 #[cold]
-fn unescaped(json: &[u8]) -> Result<Str<'static>, NotJson> {
-    let text = String::from_utf8_lossy(json);
-    let text = super::without_lone_surrogates(&text);
-    serde_json::from_str(&text).map(|text: String| Str(Cow::Owned(text))).map_err(|_| NotJson)
+fn unescaped(inside: &[u8]) -> Result<Str<'static>, NotJson> {
+    let json = format!("\"{}\"", text_of(inside));
+    let text: String = serde_json::from_str(&super::without_lone_surrogates(&json)).map_err(|_| NotJson)?;
+    Ok(Str(Cow::Owned(text)))
 }
 
 #[cfg(test)]

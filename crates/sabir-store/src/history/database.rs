@@ -2,14 +2,15 @@
 //!
 //! A database may be in use. It is opened for reading only, all of it is read at one moment, and nothing waits long for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
+use rusqlite::{Connection, OpenFlags, Row, Transaction, params, params_from_iter};
 use sabir_core::history::Ledger;
+use sabir_core::line::text_of;
 use serde::Serialize;
 
 use super::{LogFile, Role};
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
     let Some(history) = &log.agent.history else { return Ok(Vec::new()) };
     let read = |snapshot: &Transaction<'_>| {
-        let mut ledgers: BTreeMap<String, Ledger> = BTreeMap::new();
+        let mut ledgers: HashMap<String, Ledger> = HashMap::new();
         let list = sessions(snapshot)?;
         for session in &list {
             let ledger = ledgers.entry(session.id.clone()).or_default();
@@ -32,25 +33,26 @@ pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
                 (history.note)(ledger, line);
             }
         })?;
-        let role = |session: &Session| match root(&list, session) {
-            root if root.id == session.id => Role::Session(root.id.clone()),
-            root => Role::Of(root.id.clone()),
+        let mut of_session = |(session, root): (&Session, usize)| {
+            let id = list[root].id.clone();
+            let role = if id == session.id { Role::Session(id) } else { Role::Of(id) };
+            (role, ledgers.remove(&session.id).unwrap_or_default())
         };
-        Ok(list.iter().map(|session| (role(session), ledgers.remove(&session.id).unwrap_or_default())).collect())
+        Ok(list.iter().zip(roots(&list)).map(&mut of_session).collect())
     };
     at_one_moment(&log.path, read)
 }
 
 /// Gives the lines of a session, those of its sub-agents' sessions after its own.
-pub fn session_lines(path: &Path, id: &str, mut take: impl FnMut(&str)) -> io::Result<()> {
+pub fn session_lines(path: &Path, id: &str, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     at_one_moment(path, |snapshot| {
         let list = sessions(snapshot)?;
-        let of_it = list.iter().filter(|session| session.id == id || root(&list, session).id == id);
-        let mut of_it: Vec<&Session> = of_it.collect();
+        let of_it = list.iter().zip(roots(&list)).filter(|(session, root)| session.id == id || list[*root].id == id);
+        let mut of_it: Vec<&Session> = of_it.map(|(session, _)| session).collect();
         of_it.sort_by_key(|session| session.id != id);
         for session in of_it {
-            session.line().iter().for_each(|line| take(line));
-            rows(snapshot, Some(&session.id), |_, line| take(&String::from_utf8_lossy(line)))?;
+            session.line().iter().for_each(|line| take(line.as_bytes()));
+            rows(snapshot, Some(&session.id), |_, line| take(line))?;
         }
         Ok(())
     })
@@ -124,28 +126,33 @@ fn sessions(snapshot: &Transaction<'_>) -> rusqlite::Result<Vec<Session>> {
     statement.query_map([], Session::of)?.collect()
 }
 
-/// The session that a session was started for in the end. One whose parent is gone stands alone.
-fn root<'s>(list: &'s [Session], session: &'s Session) -> &'s Session {
-    let mut root = session;
-    let mut seen = BTreeSet::new();
-    while let Some(parent) = root.parent.as_deref().filter(|_| seen.insert(root.id.as_str())) {
-        match list.iter().find(|session| session.id == parent) {
-            Some(parent) => root = parent,
-            None => break,
+/// The sessions that each session was started for in the end, as places in the list. One whose parent is gone stands alone.
+fn roots(list: &[Session]) -> Vec<usize> {
+    let places: HashMap<&str, usize> = list.iter().enumerate().map(|(place, session)| (session.id.as_str(), place)).collect();
+    let parent = |place: usize| list[place].parent.as_deref().and_then(|parent| places.get(parent).copied());
+    let root = |place: usize| {
+        let mut root = place;
+        for _ in list {
+            match parent(root) {
+                Some(parent) => root = parent,
+                None => return root,
+            }
         }
-    }
-    root
+        // Who is an ancestor of itself has none.
+        place
+    };
+    (0..list.len()).map(root).collect()
 }
 
 /// Gives the messages, each with its parts behind it, of one session or of all, with the session of each.
 fn rows(snapshot: &Transaction<'_>, session: Option<&str>, mut take: impl FnMut(&str, &[u8])) -> rusqlite::Result<()> {
-    let mut messages = snapshot.prepare(
-        "SELECT id, time_created, data, session_id FROM message WHERE ?1 IS NULL OR session_id = ?1 \
-         ORDER BY session_id, time_created, id",
-    )?;
+    let of_session = if session.is_some() { "WHERE session_id = ?1" } else { "" };
+    let mut messages = snapshot.prepare(&format!(
+        "SELECT id, time_created, data, session_id FROM message {of_session} ORDER BY session_id, time_created, id"
+    ))?;
     let mut parts = snapshot.prepare("SELECT id, time_created, data FROM part WHERE message_id = ?1 ORDER BY id")?;
     let mut line = Vec::new();
-    let mut found = messages.query(params![session])?;
+    let mut found = messages.query(params_from_iter(session))?;
     while let Some(row) = found.next()? {
         let session: String = row.get(3)?;
         write_line(&mut line, "message", &[("session", row.get_ref(3)?)], row)?;
@@ -171,7 +178,7 @@ fn write_line(line: &mut Vec<u8>, table: &str, of: &[(&str, ValueRef<'_>)], row:
         write_json(line, key);
         line.push(b':');
         match value {
-            ValueRef::Text(text) => write_json(line, &String::from_utf8_lossy(text)),
+            ValueRef::Text(text) => write_json(line, &text_of(text)),
             ValueRef::Integer(number) => write_json(line, &number),
             _ => line.extend_from_slice(b"null"),
         }

@@ -109,7 +109,7 @@ impl Walk<'_> {
         match root.file_name().and_then(|name| name.to_str()).filter(|_| root.is_file()) {
             Some(name) => {
                 self.names.push(name.to_owned());
-                self.file(root);
+                self.file(root.to_path_buf(), |path| fs::metadata(path));
                 self.names.pop();
             }
             None => self.folder(root),
@@ -123,25 +123,24 @@ impl Walk<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.names.is_empty() => return,
             Err(error) => return self.found.failures.push((folder.to_path_buf(), error)),
         };
-        let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            // Agents name their files in plain characters; what is named otherwise is not theirs.
-            let Ok(name) = entry.file_name().into_string() else { continue };
+        // Agents name their files in plain characters; what is named otherwise is not theirs.
+        let named = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, entry));
+        let mut entries: Vec<_> = entries.filter_map(Result::ok).filter_map(named).collect();
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, entry) in entries {
             let Ok(kind) = entry.file_type() else { continue };
             self.names.push(name);
-            if kind.is_dir() {
-                if self.names.len() < DEPTH {
-                    self.folder(&entry.path());
-                }
-            } else {
-                self.file(&entry.path());
+            if !kind.is_dir() {
+                // Asked of the folder, a file need not be looked for along its whole path. A link has to be followed.
+                self.file(entry.path(), |path| if kind.is_symlink() { fs::metadata(path) } else { entry.metadata() });
+            } else if self.names.len() < DEPTH {
+                self.folder(&entry.path());
             }
             self.names.pop();
         }
     }
 
-    fn file(&mut self, path: &Path) {
+    fn file(&mut self, path: PathBuf, look: impl FnOnce(&Path) -> io::Result<Metadata>) {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let role = match (self.history.part)(&names) {
             None => return,
@@ -150,21 +149,21 @@ impl Walk<'_> {
             Some(Part::Stray) => Role::Stray,
             Some(Part::Database) => Role::Database,
         };
-        match fs::metadata(path) {
+        match look(&path) {
             Ok(data) if data.is_file() => {
                 // What was written last to a database is in a file beside it.
-                let beside = (role == Role::Database).then(|| fs::metadata(with_ending(path, "-wal")).ok()).flatten();
+                let beside = (role == Role::Database).then(|| fs::metadata(with_ending(&path, "-wal")).ok()).flatten();
                 self.found.files.push(LogFile {
                     agent: self.agent,
-                    path: path.to_path_buf(),
                     role,
                     size: data.len() + beside.as_ref().map_or(0, Metadata::len),
                     modified: modified(&data).max(beside.as_ref().map_or(0, modified)),
                     identity: identity(&data),
+                    path,
                 });
             }
             Ok(_) => {}
-            Err(error) => self.found.failures.push((path.to_path_buf(), error)),
+            Err(error) => self.found.failures.push((path, error)),
         }
     }
 }

@@ -13,7 +13,10 @@ use super::Reading;
 use crate::history::{Progress, Role};
 
 /// Another number is another table.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The size of a page of the database.
+const PAGE: u32 = 32 << 10;
 
 /// What is kept of a file.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ pub(super) struct Row {
     pub(super) identity: (u64, u64),
     pub(super) size: u64,
     pub(super) modified: i64,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: Box<Ledger>,
     pub(super) sessions: Vec<(Role, Ledger)>,
     pub(super) progress: Progress,
 }
@@ -70,6 +73,8 @@ impl Table {
         }
         let connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(2))?;
+        // Rows are a few kilobytes and all of them are read each time. Only a new database takes it.
+        connection.pragma_update(None, "page_size", PAGE)?;
         // Losing the index in a crash costs a reading, so nothing waits for the disk.
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "off")?;
@@ -102,7 +107,7 @@ impl Table {
             if i64::from(crc32c::crc32c(kept)) != row.get::<_, i64>(1)? {
                 continue;
             }
-            let kept = postcard::from_bytes::<Kept<Ledger, Vec<(Role, Ledger)>>>(kept);
+            let kept = postcard::from_bytes::<Kept<Box<Ledger>, Vec<(Role, Ledger)>>>(kept);
             if let Ok(Kept { identity, size, modified, progress, ledger, sessions }) = kept {
                 known.insert(path, Row { identity, size, modified, ledger, sessions, progress });
             }

@@ -97,7 +97,7 @@ fn a_session_comes_whole_with_its_sub_agents() {
     let home = tempfile::tempdir().expect("a folder");
     let writer = database(home.path());
     let mut lines = Vec::new();
-    session_lines(&path(home.path()), "ses_1", |line| lines.push(line.to_owned())).expect("read");
+    session_lines(&path(home.path()), "ses_1", |line| lines.push(String::from_utf8(line.to_vec()).expect("text"))).expect("read");
     assert_eq!(lines.len(), 3 + 1 + 1 + 3 * 5);
     assert!(lines[0].starts_with(r#"{"table":"session","id":"ses_1""#), "{}", lines[0]);
     assert!(lines.iter().all(|line| !line.contains('\n')));

@@ -9,7 +9,7 @@ use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Session};
 use sabir_store::history::{self, LINE_CAP, Places, Role};
-use sabir_store::index::{self, Logs};
+use sabir_store::index::{self, Index, Logs};
 use sabir_store::usage::{self, By, Question};
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ impl Home {
         let places = Places { home: Some(self.path().to_path_buf()), ..Places::default() };
         let found = history::find(&places, |_| true);
         assert!(found.failures.is_empty(), "{:?}", found.failures);
-        index::read(found.files, with_index.then(|| self.index()).as_deref(), &mut |_, _| {})
+        index::read(found.files, with_index.then(|| Index::open(&self.index())).flatten(), &mut |_, _| {})
     }
 }
 

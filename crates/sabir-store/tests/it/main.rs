@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use sabir_store::cursor::Kept;
 use sabir_store::history::{Places, find};
-use sabir_store::index::{self, Logs};
+use sabir_store::index::{self, Index, Logs};
 use sabir_store::{Cursor, Damage, Home, Journal, Kind, Options, Reader};
 
 const RUN: &str = "0199a2c4-7f00-7000-8000-000000000001";
@@ -69,7 +69,7 @@ fn read_logs(home: &Path, agent: &str, index: Option<&Path>) -> Logs {
     let places = Places { home: Some(home.to_path_buf()), ..Places::default() };
     let found = find(&places, |candidate| candidate.id.0 == agent);
     assert!(found.failures.is_empty(), "{:?}", found.failures);
-    index::read(found.files, index, &mut |_, _| {})
+    index::read(found.files, index.and_then(Index::open), &mut |_, _| {})
 }
 
 fn write(path: &Path, text: &str) {

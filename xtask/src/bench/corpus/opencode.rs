@@ -22,8 +22,9 @@ pub(super) fn write(writer: &mut Writer, bytes: u64) -> Result<()> {
          CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, time_created INTEGER NOT NULL, data TEXT NOT NULL);
          CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT NOT NULL, session_id TEXT NOT NULL,
                             time_created INTEGER NOT NULL, data TEXT NOT NULL);
-         CREATE INDEX message_session ON message (session_id);
-         CREATE INDEX part_message ON part (message_id);",
+         CREATE INDEX message_session_time_created_id_idx ON message (session_id, time_created, id);
+         CREATE INDEX part_message_id_id_idx ON part (message_id, id);
+         CREATE INDEX part_session_idx ON part (session_id);",
     )?;
     let transaction = connection.transaction()?;
     let (mut written, mut parent) = (0, None);

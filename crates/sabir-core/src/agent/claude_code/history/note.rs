@@ -11,10 +11,10 @@ use crate::json::{self, NotJson, Str, Walk};
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     let untitled = ledger.title.is_none() && ledger.responses.len() < 8;
     match Line::read(line, ledger, untitled) {
-        Ok(line) => match line.r#type.as_deref() {
-            Some("assistant") => assistant(ledger, &line),
-            Some("user") => user(ledger, &line),
-            Some("cost-state") => {
+        Ok(line) => match line.r#type {
+            Some(b"assistant") => assistant(ledger, &line),
+            Some(b"user") => user(ledger, &line),
+            Some(b"cost-state") => {
                 let usage = std::str::from_utf8(line.model_usage).ok();
                 let Some(usage) = usage.and_then(json::parse::<BTreeMap<Str<'_>, ModelUsage>>) else { return };
                 ledger.claimed = usage.iter().map(|(model, usage)| (ledger.model_number(model), spent_by(usage))).collect();
@@ -28,7 +28,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 /// A line as far as it is needed here.
 #[derive(Default)]
 struct Line<'a> {
-    r#type: Option<Str<'a>>,
+    r#type: Option<&'a [u8]>,
     timestamp: Option<Str<'a>>,
     session_id: Option<Str<'a>>,
     cwd: Option<Str<'a>>,
@@ -43,12 +43,12 @@ struct Line<'a> {
 
 #[derive(Default)]
 struct Message<'a> {
-    id: Option<Str<'a>>,
+    id: Option<&'a [u8]>,
     model: Option<Str<'a>>,
-    stop_reason: Option<Str<'a>>,
+    stop_reason: Option<&'a [u8]>,
     spent: Option<Spent>,
     /// The ids of its calls.
-    calls: Vec<Str<'a>>,
+    calls: Vec<&'a [u8]>,
     /// Its first text, as it is written.
     text: Option<&'a [u8]>,
 }
@@ -65,10 +65,10 @@ impl<'a> Line<'a> {
         while let Some(key) = walk.key()? {
             match key {
                 b"type" => {
-                    line.r#type = walk.text()?;
-                    match line.r#type.as_deref() {
-                        Some("assistant" | "cost-state") => {}
-                        Some("user") if untitled => {}
+                    line.r#type = walk.word()?;
+                    match line.r#type {
+                        Some(b"assistant" | b"cost-state") => {}
+                        Some(b"user") if untitled => {}
                         _ => return Ok(Self::default()),
                     }
                 }
@@ -93,9 +93,9 @@ impl<'a> Message<'a> {
         let mut message = Self::default();
         walk.fields(|walk, key| {
             match key {
-                b"id" => message.id = walk.text()?,
+                b"id" => message.id = walk.word()?,
                 b"model" => message.model = walk.text()?,
-                b"stop_reason" => message.stop_reason = walk.text()?,
+                b"stop_reason" => message.stop_reason = walk.word()?,
                 b"usage" => message.spent = Some(spent(walk)?),
                 b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
                 b"content" => walk.items(|walk| message.block(walk))?,
@@ -110,16 +110,16 @@ impl<'a> Message<'a> {
         let (mut r#type, mut id, mut text) = (None, None, None);
         walk.fields(|walk, key| {
             match key {
-                b"type" => r#type = walk.text()?,
-                b"id" => id = walk.text()?,
+                b"type" => r#type = walk.word()?,
+                b"id" => id = walk.word()?,
                 b"text" => text = Some(walk.value()?),
                 _ => walk.skip()?,
             }
             Ok(())
         })?;
-        match r#type.as_deref() {
-            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => self.calls.extend(id),
-            Some("text") => self.text = self.text.or(text),
+        match r#type {
+            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => self.calls.extend(id),
+            Some(b"text") => self.text = self.text.or(text),
             _ => {}
         }
         Ok(())
@@ -154,12 +154,12 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         ledger.outcome = Some(Outcome::Failed);
         return;
     }
-    let (Some(id), Some(model), Some(spent)) = (&message.id, &message.model, message.spent) else { return };
+    let (Some(id), Some(model), Some(spent)) = (message.id, &message.model, message.spent) else { return };
     if &**model == "<synthetic>" {
         return;
     }
     if !line.is_sidechain {
-        let done = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
+        let done = matches!(message.stop_reason, Some(b"end_turn" | b"stop_sequence"));
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
     let calls = message.calls.iter().filter(|id| ledger.is_new_call(id)).count();

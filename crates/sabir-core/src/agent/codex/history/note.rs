@@ -277,7 +277,7 @@ fn entitle(ledger: &mut Ledger, prompt: Option<&str>) {
 
 fn session_meta(ledger: &mut Ledger, meta: Option<SessionMeta<'_>>) {
     let Some(meta) = meta else { return };
-    let (number, began) = (id_of(&meta.id), meta.timestamp.as_deref().and_then(time_of));
+    let (number, began) = (id_of(&*meta.id), meta.timestamp.as_deref().and_then(time_of));
     if ledger.threads.is_empty() {
         ledger.session = Some(meta.id.to_string());
         ledger.cwd = meta.cwd.map(|cwd| cwd.to_string());

@@ -198,7 +198,7 @@ impl Log {
     }
 
     fn session_meta<'a>(&mut self, meta: &SessionMeta<'a>, facts: &mut Facts<'a>) {
-        let number = id_of(&meta.id);
+        let number = id_of(&*meta.id);
         if self.threads.iter().any(|(_, thread)| *thread == number) {
             return;
         }

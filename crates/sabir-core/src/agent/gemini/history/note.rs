@@ -71,6 +71,7 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
         Some("gemini") => {
             let calls = entry.tool_calls.map_or(Ok(0), |calls| count(&mut Walk::over(calls.get().as_bytes()))).unwrap_or(0);
             let Entry { id, timestamp, model, tokens, .. } = entry;
+            let id = id.as_deref().map(str::as_bytes);
             answered(ledger, &Answer { id, timestamp, model, tokens, calls });
         }
         _ => {}
@@ -80,7 +81,7 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
 /// A response, as far as it is needed here.
 #[derive(Default)]
 struct Answer<'a> {
-    id: Option<Str<'a>>,
+    id: Option<&'a [u8]>,
     timestamp: Option<Str<'a>>,
     model: Option<Str<'a>>,
     tokens: Option<Tokens>,
@@ -93,7 +94,7 @@ impl<'a> Answer<'a> {
         let mut answer = Self::default();
         walk.fields(|walk, key| {
             match key {
-                b"id" => answer.id = walk.text()?,
+                b"id" => answer.id = walk.word()?,
                 b"timestamp" => answer.timestamp = walk.text()?,
                 b"model" => answer.model = walk.text()?,
                 b"tokens" if walk.is_at_object() => answer.tokens = Some(tokens(walk)?),
@@ -140,7 +141,7 @@ fn answered(ledger: &mut Ledger, answer: &Answer<'_>) {
     let model = ledger.model_number(answer.model.as_deref().unwrap_or("unknown"));
     ledger.rewrite(Response {
         copied: false,
-        id: id_of(answer.id.as_deref().unwrap_or_default()),
+        id: id_of(answer.id.unwrap_or_default()),
         at: at.unwrap_or(0),
         model,
         calls: u16::try_from(answer.calls).unwrap_or(u16::MAX),

@@ -4,7 +4,7 @@ use super::{Message, Row};
 use crate::agent::parts::ending::judge;
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, Spent, id_of, id_with};
-use crate::json::{self, NotJson, Str, Walk};
+use crate::json::{self, NotJson, Walk};
 
 /// Takes note of a row. All rows of a session go into its own ledger.
 pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
@@ -60,7 +60,7 @@ fn part_row(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
 /// A part as far as it is needed here; of a call no more than that it is one.
 #[derive(Default)]
 struct Part<'a> {
-    r#type: Option<Str<'a>>,
+    r#type: Option<&'a [u8]>,
     /// As it is written.
     text: Option<&'a [u8]>,
     tokens: Option<Spent>,
@@ -76,7 +76,7 @@ impl<'a> Part<'a> {
         while let Some(key) = walk.key()? {
             match key {
                 b"type" => {
-                    part.r#type = walk.text()?;
+                    part.r#type = walk.word()?;
                     if part.is_call() {
                         break;
                     }
@@ -91,7 +91,7 @@ impl<'a> Part<'a> {
     }
 
     fn is_call(&self) -> bool {
-        self.r#type.as_deref() == Some("tool")
+        self.r#type == Some(b"tool")
     }
 }
 
@@ -160,19 +160,19 @@ fn noted(ledger: &mut Ledger, message: &Message<'_>) {
 }
 
 fn part_of(ledger: &mut Ledger, part: &Part<'_>) {
-    match (part.r#type.as_deref(), part.tokens) {
-        (Some("text"), _) => {
+    match (part.r#type, part.tokens) {
+        (Some(b"text"), _) => {
             let text = part.text.filter(|_| ledger.step == 0 && ledger.title.is_none());
             if let Some(text) = text.and_then(|text| Walk::over(text).text().ok()?) {
                 ledger.entitle(&text);
             }
         }
-        (Some("tool"), _) => {
+        (Some(b"tool"), _) => {
             if let Some(response) = ledger.responses.last_mut() {
                 response.calls = response.calls.saturating_add(1);
             }
         }
-        (Some("step-finish"), Some(spent)) => {
+        (Some(b"step-finish"), Some(spent)) => {
             let step = ledger.step;
             ledger.step = step.saturating_add(1);
             let Some(response) = ledger.responses.last_mut() else { return };

@@ -11,15 +11,15 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         return;
     };
     let at = entry.timestamp.as_deref().and_then(time_of);
-    match (entry.r#type.as_deref(), &entry.message) {
+    match (entry.r#type, &entry.message) {
         // What a tool gave back may be long and is not asked for.
         (None, _) => return,
-        (Some("session"), _) => {
+        (Some(b"session"), _) => {
             ledger.session = entry.id.as_deref().map(str::to_owned).or(ledger.session.take());
             ledger.cwd = entry.cwd.as_deref().map(str::to_owned).or(ledger.cwd.take());
         }
-        (Some("model_change"), _) => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
-        (Some("message"), Some(message)) => message_noted(ledger, message, at),
+        (Some(b"model_change"), _) => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
+        (Some(b"message"), Some(message)) => message_noted(ledger, message, at),
         // Summaries and what else was asked of a model beside the conversation.
         (Some(_), _) => {
             let Some(usage) = &entry.usage else { return };
@@ -33,7 +33,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 /// A line as far as it is needed here; nothing of one that holds what a tool gave back.
 #[derive(Default)]
 struct Entry<'a> {
-    r#type: Option<Str<'a>>,
+    r#type: Option<&'a [u8]>,
     id: Option<Str<'a>>,
     timestamp: Option<Str<'a>>,
     cwd: Option<Str<'a>>,
@@ -44,7 +44,7 @@ struct Entry<'a> {
 
 #[derive(Default)]
 struct Message<'a> {
-    role: Option<Str<'a>>,
+    role: Option<&'a [u8]>,
     model: Option<Str<'a>>,
     response_id: Option<Str<'a>>,
     timestamp: Option<i64>,
@@ -72,7 +72,7 @@ impl<'a> Entry<'a> {
         }
         while let Some(key) = walk.key()? {
             match key {
-                b"type" => entry.r#type = walk.text()?,
+                b"type" => entry.r#type = walk.word()?,
                 b"id" => entry.id = walk.text()?,
                 b"timestamp" => entry.timestamp = walk.text()?,
                 b"cwd" => entry.cwd = walk.text()?,
@@ -80,7 +80,7 @@ impl<'a> Entry<'a> {
                 b"usage" => entry.usage = Some(Usage::read(&mut walk)?),
                 b"message" => {
                     let message = Message::read(&mut walk)?;
-                    if message.role.as_deref() == Some("toolResult") {
+                    if message.role == Some(b"toolResult") {
                         return Ok(Self::default());
                     }
                     entry.message = Some(message);
@@ -101,8 +101,8 @@ impl<'a> Message<'a> {
         while let Some(key) = walk.key()? {
             match key {
                 b"role" => {
-                    message.role = walk.text()?;
-                    if message.role.as_deref() == Some("toolResult") {
+                    message.role = walk.word()?;
+                    if message.role == Some(b"toolResult") {
                         break;
                     }
                 }
@@ -122,7 +122,7 @@ impl<'a> Message<'a> {
     fn block(&mut self, walk: &mut Walk<'a>) -> Result<(), NotJson> {
         walk.fields(|walk, key| {
             match key {
-                b"type" => self.calls += usize::from(walk.text()?.as_deref() == Some("toolCall")),
+                b"type" => self.calls += usize::from(walk.word()? == Some(b"toolCall")),
                 b"text" if self.text.is_none() => self.text = Some(walk.value()?),
                 _ => walk.skip()?,
             }
@@ -154,14 +154,14 @@ impl Usage {
 }
 
 fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
-    match message.role.as_deref() {
-        Some("user") => {
+    match message.role {
+        Some(b"user") => {
             if let Some(text) = message.text.and_then(|text| Walk::over(text).text().ok()?) {
                 ledger.entitle(&text);
             }
             ledger.outcome = Some(Outcome::Incomplete);
         }
-        Some("assistant") => {
+        Some(b"assistant") => {
             ledger.outcome = message.stop_reason.as_deref().map(outcome_of);
             let Some(usage) = &message.usage else { return };
             let model = message.model.as_deref().map(|model| ledger.model_number(model));

@@ -1,0 +1,154 @@
+//! How long lists are kept: one piece of bytes for all of one, which is read many times as fast as one figure after
+//! another. Lists and sums read every response of every log each time. A response is
+//!
+//! ```text
+//! flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u32 or u64 each │ cost f64, if there is one
+//! ```
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::ser::Serializer;
+
+use super::{Response, Spent};
+
+const COPIED: u8 = 1;
+const PRICED: u8 = 2;
+/// A figure needs eight bytes.
+const WIDE: u8 = 4;
+
+/// What a response takes at the least.
+const LEAST: usize = 1 + 8 + 8 + 2 + 2 + 6 * 4;
+
+/// For `serde(with)`: a list of responses.
+pub(super) mod responses {
+    use super::{Deserializer, LEAST, Response, Rest, Serializer, de, from_bytes, pack, unpack};
+
+    pub(in crate::history) fn serialize<S: Serializer>(responses: &[Response], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::with_capacity(responses.len() * (LEAST + 8));
+        responses.iter().for_each(|response| pack(response, &mut bytes));
+        serializer.serialize_bytes(&bytes)
+    }
+
+    pub(in crate::history) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Response>, D::Error> {
+        from_bytes(deserializer, |bytes| {
+            let mut responses = Vec::with_capacity(bytes.len() / LEAST);
+            let mut rest = Rest(bytes);
+            while !rest.0.is_empty() {
+                responses.push(unpack(&mut rest)?);
+            }
+            Some(responses)
+        })?
+        .ok_or_else(|| de::Error::custom("half a response"))
+    }
+}
+
+/// For `serde(with)`: a list of numbers.
+pub(super) mod numbers {
+    use super::{Deserializer, Serializer, de, from_bytes};
+
+    pub(in crate::history) fn serialize<S: Serializer>(numbers: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        serializer.serialize_bytes(&bytes)
+    }
+
+    pub(in crate::history) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+        from_bytes(deserializer, |bytes| {
+            let (numbers, rest) = bytes.as_chunks();
+            rest.is_empty().then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
+        })?
+        .ok_or_else(|| de::Error::custom("half a number"))
+    }
+}
+
+/// What is read out of bytes, without a copy of them.
+fn from_bytes<'de, T, D: Deserializer<'de>>(deserializer: D, read: impl FnOnce(&[u8]) -> T) -> Result<T, D::Error> {
+    struct Bytes<F>(F);
+    impl<T, F: FnOnce(&[u8]) -> T> Visitor<'_> for Bytes<F> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes")
+        }
+        fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<T, E> {
+            Ok((self.0)(bytes))
+        }
+    }
+    deserializer.deserialize_bytes(Bytes(read))
+}
+
+fn pack(response: &Response, bytes: &mut Vec<u8>) {
+    let Response { id, at, model, calls, spent, cost, copied } = response;
+    let Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *spent;
+    let figures = [input, cache_read, cache_write, output, cache_write_1h, reasoning];
+    let narrow = figures.map(|figure| u32::try_from(figure).ok());
+    let wide = narrow.contains(&None);
+    let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+    bytes.push(flag(*copied, COPIED) | flag(cost.is_some(), PRICED) | flag(wide, WIDE));
+    bytes.extend_from_slice(&id.to_le_bytes());
+    bytes.extend_from_slice(&at.to_le_bytes());
+    bytes.extend_from_slice(&model.to_le_bytes());
+    bytes.extend_from_slice(&calls.to_le_bytes());
+    if wide {
+        figures.iter().for_each(|figure| bytes.extend_from_slice(&figure.to_le_bytes()));
+    } else {
+        narrow.iter().flatten().for_each(|figure| bytes.extend_from_slice(&figure.to_le_bytes()));
+    }
+    if let Some(cost) = cost {
+        bytes.extend_from_slice(&cost.to_le_bytes());
+    }
+}
+
+/// What has not been read.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+}
+
+fn unpack(rest: &mut Rest<'_>) -> Option<Response> {
+    let [flags] = rest.take()?;
+    let id = u64::from_le_bytes(rest.take()?);
+    let at = i64::from_le_bytes(rest.take()?);
+    let model = u16::from_le_bytes(rest.take()?);
+    let calls = u16::from_le_bytes(rest.take()?);
+    let mut figures = [0; 6];
+    for figure in &mut figures {
+        *figure = if flags & WIDE == 0 { u64::from(u32::from_le_bytes(rest.take()?)) } else { u64::from_le_bytes(rest.take()?) };
+    }
+    let [input, cache_read, cache_write, output, cache_write_1h, reasoning] = figures;
+    let spent = Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning };
+    let cost = if flags & PRICED == 0 { None } else { Some(f64::from_le_bytes(rest.take()?)) };
+    Some(Response { id, at, model, calls, spent, cost, copied: flags & COPIED != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rest, pack, unpack};
+    use crate::history::{Response, Spent};
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let small =
+            Spent { input: 1, cache_read: 2, cache_write: 3, output: 4, cache_write_1h: 5, reasoning: u64::from(u32::MAX) };
+        let large = Spent { cache_read: u64::MAX, ..small };
+        let mut all = Vec::new();
+        let mut bytes = Vec::new();
+        for (spent, cost, copied) in [(small, None, false), (large, Some(0.25), true), (small, Some(1e-9), false)] {
+            let response = Response { id: u64::MAX - 7, at: -1, model: 513, calls: u16::MAX, spent, cost, copied };
+            pack(&response, &mut bytes);
+            all.push(response);
+        }
+        let mut rest = Rest(&bytes);
+        for response in all {
+            assert_eq!(unpack(&mut rest), Some(response));
+        }
+        assert!(rest.0.is_empty());
+        let half = (1..super::LEAST).all(|length| unpack(&mut Rest(&bytes[..length])).is_none());
+        assert!(half);
+    }
+}

@@ -23,7 +23,7 @@ Examples:
   sabir tui                                            the same to look at, and what runs now
 
 Exit codes: 0 done, 1 the agent failed, 2 bad usage, 3 agent not ready, 4 cancelled, 5 timed out,
-6 reading or writing failed, 130 killed by a second Ctrl-C.";
+6 reading, writing or keeping failed, 130 killed by a second Ctrl-C.";
 
 /// One event vocabulary for every coding-agent CLI.
 ///

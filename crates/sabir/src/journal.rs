@@ -14,6 +14,7 @@ use sabir_run::Plan;
 use sabir_store::meta::{secret_values, without_secrets, without_values};
 use sabir_store::{Home, Journal, Meta, Trouble, Why};
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::print;
 
@@ -32,6 +33,14 @@ pub(crate) fn wanted(no_journal: bool) -> bool {
 #[derive(Default)]
 pub(crate) struct Recording {
     open: Option<Open>,
+    /// It was to be kept, and is not.
+    lost: bool,
+}
+
+/// A run whose last records are on their way to the disk.
+pub(crate) struct Ending {
+    journal: Option<Journal>,
+    lost: bool,
 }
 
 struct Open {
@@ -51,12 +60,12 @@ impl Recording {
             Err(trouble) if trouble.why == Why::Live => return Err(Failure::usage(trouble.what).hint(trouble.hint)),
             Err(trouble) => {
                 tell(&trouble);
-                return Ok(Self::default());
+                return Ok(Self { open: None, lost: true });
             }
         };
         journal.meta(&meta(plan));
         let result = SessionResult::fold_with(options);
-        Ok(Self { open: Some(Open { journal, result, told: false, look_again: None }) })
+        Ok(Self { open: Some(Open { journal, result, told: false, look_again: None }), lost: false })
     }
 
     /// Takes a line as the agent printed it.
@@ -103,18 +112,23 @@ impl Recording {
         }
     }
 
-    /// Takes note of the result. What it gives is to be [finished](finish), which waits for the disk.
-    pub(crate) fn end(self) -> Option<Journal> {
-        let Open { journal, result, told, .. } = self.open?;
+    /// Takes note of the result. What it gives is to be [finished](Ending::finish), which waits for the disk.
+    pub(crate) fn end(self) -> Ending {
+        let Some(Open { journal, result, told, .. }) = self.open else { return Ending { journal: None, lost: self.lost } };
         journal.result(&result.finish());
-        (!told).then_some(journal)
+        Ending { journal: (!told).then_some(journal), lost: told }
     }
 }
 
-/// Waits until all of a run is on the disk.
-pub(crate) fn finish(journal: Option<Journal>) {
-    if let Some(Err(trouble)) = journal.map(Journal::finish) {
-        tell(&trouble);
+impl Ending {
+    /// Waits until all of a run is on the disk. A run that completed and could not be kept has not gone well.
+    pub(crate) fn finish(self, exit: Exit) -> Exit {
+        let Self { journal, mut lost } = self;
+        if let Some(Err(trouble)) = journal.map(Journal::finish) {
+            tell(&trouble);
+            lost = true;
+        }
+        if lost && exit == Exit::Completed { Exit::Delivery } else { exit }
     }
 }
 

@@ -102,9 +102,9 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
                     print::failure(&failure);
                 }
                 live.write(buffer);
-                let kept = recording.end();
+                let ending = recording.end();
                 // The disk of one run does not keep the others waiting.
-                let _ = tokio::task::spawn_blocking(move || journal::finish(kept)).await;
+                let exit = tokio::task::spawn_blocking(move || ending.finish(exit)).await.unwrap_or(Exit::Delivery);
                 let mut worst = worst.borrow_mut();
                 *worst = (*worst).max(exit);
             }));

@@ -78,13 +78,13 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
     let Printed { output, live, recording, raw, mut buffer } = sink;
     let written = output.end(&mut buffer);
     live.write(buffer);
-    journal::finish(recording.end());
+    let Ended { end, outcome, cause, killed } = ended;
+    let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
+    let kept = recording.end().finish(exit);
     live.finish().and(written)?;
     if let Some(Raw { failure: Some(error), .. }) = raw {
         return Err(Failure::io("writing what the agent printed failed", &error));
     }
-    let Ended { end, outcome, cause, killed } = ended;
-    let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
     if exit != Exit::Completed {
         if tell {
             let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
@@ -97,7 +97,7 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
     if end.quiescent == Some(false) {
         print::warning("processes of the run are left");
     }
-    Ok(exit)
+    Ok(kept)
 }
 
 /// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.

@@ -27,7 +27,7 @@ use crate::cli::AskArguments;
 use crate::cli::shell::ShellArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::journal::{self, Recording};
+use crate::journal::Recording;
 use crate::print::json::Out;
 use crate::{print, start};
 
@@ -247,7 +247,10 @@ impl Sink for Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        journal::finish(self.0.take().and_then(Recording::end));
+        if let Some(recording) = self.0.take() {
+            // The session is what is delivered; a copy on this machine that could not be made is told.
+            recording.end().finish(Exit::Completed);
+        }
     }
 }
 

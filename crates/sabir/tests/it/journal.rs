@@ -133,21 +133,25 @@ fn the_journal_can_be_switched_off() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_is_one_warning_and_the_run_goes_on() {
+fn a_journal_that_cannot_be_written_is_one_warning_and_a_code_and_the_run_goes_on() {
     let script = Script::new(&format!("cat >/dev/null; echo '{INIT}'; echo '{RESULT}'"));
     fs::write(script.file("home"), "a file is no folder").expect("written");
     let output = script.run(&[]);
     assert_eq!(
         (output.status.code(), events(&output).pop().map(|last| last["outcome"].clone())),
-        (Some(0), Some("completed".into()))
+        (Some(6), Some("completed".into()))
     );
     let said = stderr(&output);
     assert_eq!((said.matches("warning:").count(), said.matches("hint:").count()), (1, 1), "{said}");
     assert!(said.contains("SABIR_HOME") && said.contains("--no-journal"), "{said}");
+    // How the run itself ended says more.
+    let failing = Script::new("cat >/dev/null; exit 3");
+    fs::write(failing.file("home"), "a file is no folder").expect("written");
+    assert_eq!(failing.run(&[]).status.code(), Some(1));
 }
 
 #[test]
-fn a_disk_that_fills_up_is_one_warning_and_the_run_goes_on() {
+fn a_disk_that_fills_up_is_one_warning_and_a_code_and_the_run_goes_on() {
     // Half a megabyte or less may be written into one file; the signal that comes with it is ignored from the start.
     let script =
         Script::new(&format!("cat >/dev/null; echo '{INIT}'; seq -f '{{\"type\":\"new\",\"n\":%.0f}}' 20000; echo '{RESULT}'"));
@@ -159,7 +163,7 @@ fn a_disk_that_fills_up_is_one_warning_and_the_run_goes_on() {
         .stdin(Stdio::null())
         .output()
         .expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert!(events(&output).len() > 20_000, "all events are told");
     let said = stderr(&output);
     assert_eq!((said.matches("warning:").count(), said.matches("hint:").count()), (1, 1), "{said}");

@@ -199,6 +199,8 @@ pub struct Head {
     pub connection: u64,
     /// The number of the last order.
     pub orders: u64,
+    /// All that there was at first is before this. A log that has to be made of something else is told as it is made.
+    pub whole: bool,
 }
 
 /// An order and what became of it.

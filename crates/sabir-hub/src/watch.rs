@@ -90,6 +90,8 @@ struct Watcher {
     only: Option<Only>,
     /// So much is read at once.
     page: Limit,
+    /// The last message of what there was at the beginning, once that is known.
+    replay: Option<u64>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -113,16 +115,29 @@ impl Watcher {
         let place = place(&hub)?;
         let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
         let after = seen.or(wanted.after).unwrap_or(0);
-        Ok(Self { hub, session, asker, head, after, only: wanted.only, page: PAGE, _place: place })
+        let mut watcher = Self { hub, session, asker, head, after, only: wanted.only, page: PAGE, replay: None, _place: place };
+        watcher.look();
+        Ok(watcher)
     }
 
-    /// The next messages; none when nothing came for a while. An end is a refusal.
+    /// How far the session is.
+    fn look(&mut self) -> u64 {
+        let Head { last, whole, .. } = *self.head.borrow_and_update();
+        if whole {
+            self.replay.get_or_insert(last);
+        }
+        last
+    }
+
+    /// The next messages; none when nothing came for a while, or when it has become known that nothing is left of what
+    /// there was at the beginning. An end is a refusal.
     async fn next(&mut self) -> Result<Vec<Stored>, Refusal> {
         loop {
             if *self.hub.stop.borrow() {
                 return Err(Refusal::new(Code::Unavailable, "the hub is about to stop"));
             }
-            if self.head.borrow_and_update().last > self.after {
+            let known = self.replay.is_some();
+            if self.look() > self.after {
                 let page = self.hub.live.page(&self.session, self.after, self.page).await;
                 let mut page = page.map_err(|trouble| self.hub.trouble(trouble))?;
                 // What the head says is in the log, so there is a next message.
@@ -134,6 +149,9 @@ impl Watcher {
                     return Ok(page);
                 }
                 continue;
+            }
+            if !known && self.replay.is_some() {
+                return Ok(Vec::new());
             }
             tokio::select! {
                 changed = self.head.changed() => {

@@ -15,7 +15,7 @@ use sabir_core::time::Timestamp;
 
 use crate::account::{Counted, Session};
 use crate::index::Log;
-use crate::usage::cost_of;
+use crate::usage::{by_session, cost_of};
 use crate::whole;
 
 /// The tables, as they are made.
@@ -112,8 +112,9 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
         let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        for session in subject.sessions.iter().filter(|session| (subject.chosen)(session)) {
-            let spent = &session.spent;
+        let sums = by_session(subject.counted, subject.sessions, subject.prices);
+        for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
+            let spent = &sum.spent;
             insert.execute(params![
                 session.id,
                 session.agent.id.0,

@@ -107,6 +107,17 @@ pub fn usage(counted: &[Counted<'_>], sessions: &[Session], question: &Question,
     answer
 }
 
+/// Adds up what counts by session, in the order of the sessions.
+pub fn by_session(counted: &[Counted<'_>], sessions: &[Session], prices: &Table) -> Vec<Sum> {
+    let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
+    let mut sums = vec![Sum::default(); sessions.len()];
+    for counted in counted {
+        let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
+        sums[counted.session].count(counted, price);
+    }
+    sums
+}
+
 /// What a cell of a cube is of: a day, an agent, a model and a project, which is empty when it is not known.
 pub type Cell = [String; 4];
 

@@ -5,7 +5,7 @@
 //! ```
 
 use ratatui::style::{Color, Modifier, Style};
-use sabir_core::readable::steers;
+use sabir_core::readable::{begins_sequence, sequence, steers};
 
 /// Columns between the stops of a tab.
 const TAB: usize = 4;
@@ -39,10 +39,9 @@ fn pieces(line: &str, base: Style, colours: bool, style: &mut Style) -> Vec<Piec
     let mut rest = line.chars();
     while let Some(character) = rest.next() {
         match character {
-            '\u{1b}' | '\u{9b}' | '\u{9d}' | '\u{90}' => {
-                let sequence = sequence(character, &mut rest);
-                if let (Some(codes), true) = (sequence, colours) {
-                    select(&codes, base, style);
+            character if begins_sequence(character) => {
+                if let (Some(codes), true) = (sequence(character, &mut rest), colours) {
+                    select(codes, base, style);
                 }
             }
             '\t' => {
@@ -58,47 +57,6 @@ fn pieces(line: &str, base: Style, colours: bool, style: &mut Style) -> Vec<Piec
         }
     }
     pieces
-}
-
-/// Takes the rest of an escape sequence; what it says when it chooses colours.
-fn sequence(first: char, rest: &mut std::str::Chars<'_>) -> Option<String> {
-    let kind = match first {
-        '\u{9b}' => '[',
-        '\u{9d}' | '\u{90}' => ']',
-        _ => rest.next()?,
-    };
-    match kind {
-        '[' => {
-            let mut codes = String::new();
-            for character in rest {
-                match character {
-                    '\u{40}'..='\u{7e}' => return (character == 'm').then_some(codes),
-                    character => codes.push(character),
-                }
-            }
-            None
-        }
-        // Titles, links, the clipboard: up to a bell or the string's end.
-        ']' | 'P' | 'X' | '^' | '_' => {
-            while let Some(character) = rest.next() {
-                match character {
-                    '\u{7}' | '\u{9c}' => break,
-                    '\u{1b}' => {
-                        rest.next();
-                        break;
-                    }
-                    _ => {}
-                }
-            }
-            None
-        }
-        // A character set has one more character.
-        '(' | ')' | '*' | '+' | '#' | '%' => {
-            rest.next();
-            None
-        }
-        _ => None,
-    }
 }
 
 /// Applies what a sequence says of colours.

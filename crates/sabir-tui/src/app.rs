@@ -3,18 +3,20 @@
 mod diff;
 mod facts;
 mod input;
+mod orders;
 mod run;
 mod runs;
 
 pub(crate) use diff::Diff;
 pub(crate) use facts::Facts;
+pub(crate) use orders::Question;
 pub(crate) use run::{Run, State};
 pub(crate) use runs::{Runs, word};
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseEvent};
 
 use crate::keys::{self, Action, Scope};
-use crate::source::{Feed, Listing};
+use crate::source::{Feed, Listing, Order, Row};
 use crate::view::{Palette, places};
 
 /// What happens to the program.
@@ -34,6 +36,10 @@ pub enum Message {
     Listing(Listing),
     /// More of the run that was opened with this ticket.
     Feed(u64, Feed),
+    /// What a search for these words has found, or why it has not.
+    Found(String, Result<Vec<Row>, String>),
+    /// What became of an order.
+    Ordered(String),
     /// Somebody asks the program to end.
     Stop,
 }
@@ -52,6 +58,15 @@ pub enum Effect {
     Unwatch,
     /// Read the list again.
     Reload,
+    /// Look for runs in which these words were said, where that can be done.
+    Search(String),
+    /// Give an order.
+    Order {
+        /// The run.
+        id: String,
+        /// What is wanted of it.
+        order: Order,
+    },
     /// Put this into the clipboard.
     Copy(String),
     /// End.
@@ -62,6 +77,8 @@ pub enum Effect {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Typing {
     pub(crate) text: String,
+    /// It is a prompt, and not what is sought.
+    pub(crate) prompt: bool,
     /// What was there before.
     before: String,
 }
@@ -82,6 +99,8 @@ pub struct App {
     /// How far the help is scrolled, while it is open.
     pub(crate) help: Option<usize>,
     pub(crate) typing: Option<Typing>,
+    /// What the user is asked.
+    pub(crate) question: Option<Question>,
     /// What just happened, until the next key.
     pub(crate) note: Option<String>,
     ticket: u64,
@@ -103,6 +122,7 @@ impl App {
             filter: None,
             help: None,
             typing: None,
+            question: None,
             note: None,
             ticket: 0,
             wanted,
@@ -115,6 +135,7 @@ impl App {
             Self { help: Some(_), .. } => Scope::Help,
             Self { filter: Some(_), .. } => Scope::Filter,
             Self { diff: Some(_), .. } => Scope::Diff,
+            Self { question: Some(_), .. } => Scope::Question,
             Self { run: Some(_), .. } => Scope::Run,
             _ => Scope::Runs,
         }
@@ -145,6 +166,17 @@ impl App {
                 }
                 Vec::new()
             }
+            Message::Found(words, found) => {
+                match found {
+                    Ok(rows) => self.runs.find(&words, rows),
+                    Err(why) => self.note = Some(why),
+                }
+                Vec::new()
+            }
+            Message::Ordered(became) => {
+                self.note = Some(became);
+                Vec::new()
+            }
             Message::Stop => vec![Effect::Quit],
         };
         self.settle();
@@ -158,6 +190,9 @@ impl App {
         if let Some(run) = &mut self.run {
             let body = places::run(size).body;
             run.settle(body.width.into(), body.height.into(), self.palette);
+        }
+        if self.question.as_ref().is_some_and(|question| !question.is_open(self.run.as_ref())) {
+            self.question = None;
         }
         if let (Some(diff), Some(run)) = (&mut self.diff, &self.run) {
             let body = places::diff(size).body;
@@ -225,6 +260,7 @@ impl App {
             }
             Scope::Diff => self.act_diff(action),
             Scope::Run => self.act_run(action),
+            Scope::Question => self.act_question(action),
             Scope::Runs => self.act_runs(action),
         }
     }
@@ -234,6 +270,7 @@ impl App {
             Scope::Help => self.help = None,
             Scope::Filter => self.filter = None,
             Scope::Diff => self.diff = None,
+            Scope::Question => self.question = None,
             Scope::Run => {
                 self.run = None;
                 return vec![Effect::Unwatch];
@@ -260,7 +297,7 @@ impl App {
                 let chosen = self.runs.chosen().map(|row| row.id.clone());
                 return chosen.map(|id| self.open(&id)).unwrap_or_default();
             }
-            Action::Search => self.typing = Some(Typing { text: String::new(), before: self.runs.words.clone() }),
+            Action::Search => self.typing = Some(Typing { before: self.runs.words.clone(), ..Typing::default() }),
             Action::Filter => self.filter = Some(0),
             Action::Clear => self.runs.clear(),
             Action::Reload => {
@@ -292,7 +329,7 @@ impl App {
             Action::FoldAll => run.toggle_all(),
             Action::SubAgent => self.note = run.toggle_sub_agent().map(str::to_owned),
             Action::Follow => run.set_follow(!run.follow),
-            Action::Search => self.typing = Some(Typing { text: String::new(), before: run.sought.clone() }),
+            Action::Search => self.typing = Some(Typing { before: run.sought.clone(), ..Typing::default() }),
             Action::NextFound | Action::PreviousFound => {
                 self.note = Some(run.find(action == Action::NextFound));
             }
@@ -311,7 +348,8 @@ impl App {
                 let text = run.copied();
                 return text.map(|text| self.copy(text)).unwrap_or_default();
             }
-            Action::Back | Action::Help | Action::Quit | Action::Clear | Action::Reload => {}
+            Action::Cancel | Action::Prompt | Action::Answer => self.begin_order(action),
+            Action::Back | Action::Help | Action::Quit | Action::Clear | Action::Reload | Action::Yes | Action::No => {}
         }
         Vec::new()
     }

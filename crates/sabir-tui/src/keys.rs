@@ -14,6 +14,8 @@ pub enum Scope {
     Run,
     /// The diffs of a run.
     Diff,
+    /// A question to the user: whether a run is to end, whether an agent may.
+    Question,
     /// The choice of agents and states.
     Filter,
     /// The help.
@@ -22,13 +24,14 @@ pub enum Scope {
 
 impl Scope {
     /// All of them, in the order of the help.
-    pub const ALL: [Self; 5] = [Self::Runs, Self::Run, Self::Diff, Self::Filter, Self::Help];
+    pub const ALL: [Self; 6] = [Self::Runs, Self::Run, Self::Question, Self::Diff, Self::Filter, Self::Help];
 
     /// Its heading in the help.
     pub fn title(self) -> &'static str {
         match self {
             Self::Runs => "List of runs",
             Self::Run => "One run",
+            Self::Question => "Question",
             Self::Diff => "Diffs",
             Self::Filter => "Filter",
             Self::Help => "Help",
@@ -85,6 +88,16 @@ pub enum Action {
     Reload,
     /// Shows everything again.
     Clear,
+    /// Ends the run, after a question.
+    Cancel,
+    /// Types a prompt for the agent.
+    Prompt,
+    /// Looks at what the agent asks.
+    Answer,
+    /// Yes.
+    Yes,
+    /// No.
+    No,
     /// Shows the help.
     Help,
     /// Leaves the program.
@@ -159,6 +172,7 @@ const RUNS: &[Scope] = &[Scope::Runs];
 const RUN: &[Scope] = &[Scope::Run];
 const TEXTS: &[Scope] = &[Scope::Run, Scope::Diff, Scope::Help];
 const MOVES: &[Scope] = &[Scope::Runs, Scope::Run, Scope::Diff, Scope::Filter, Scope::Help];
+const QUESTION: &[Scope] = &[Scope::Question];
 
 /// The table. Of rows for the same action the first that fits the screen counts.
 pub const TABLE: &[Binding] = &[
@@ -180,7 +194,7 @@ pub const TABLE: &[Binding] = &[
         "",
         "to the end",
     ),
-    row(RUNS, &[letter('/')], Action::Search, "search", "show runs that have these words"),
+    row(RUNS, &[letter('/')], Action::Search, "search", "show runs that have these words; Enter asks a hub"),
     row(RUN, &[letter('/')], Action::Search, "search", "find a text in the run"),
     row(RUN, &[letter('n')], Action::NextFound, "", "to the next place that was found"),
     row(RUN, &[letter('N')], Action::PreviousFound, "", "to the place before"),
@@ -198,17 +212,22 @@ pub const TABLE: &[Binding] = &[
     row(RUNS, &[letter('y')], Action::Copy, "", "copy the id of the run"),
     row(&[Scope::Run, Scope::Diff], &[letter('y')], Action::Copy, "copy", "copy what is chosen"),
     row(RUNS, &[letter('r')], Action::Reload, "", "read the list again"),
-    row(MOVES, &[letter('?')], Action::Help, "help", "these keys"),
+    row(RUN, &[letter('p')], Action::Prompt, "", "say something to the agent, where it takes prompts"),
+    row(RUN, &[letter('a')], Action::Answer, "", "answer what the agent asks, where it takes answers"),
+    row(RUN, &[letter('x')], Action::Cancel, "", "cancel the run, where it can be; it is asked whether to"),
+    row(QUESTION, &[letter('y')], Action::Yes, "yes", "yes: cancel it, allow it"),
+    row(QUESTION, &[letter('n')], Action::No, "no", "no: let it go on, deny it"),
+    row(&Scope::ALL, &[letter('?')], Action::Help, "help", "these keys"),
     row(RUNS, &[letter('q')], Action::Quit, "quit", "leave"),
     row(RUNS, &[key(KeyCode::Esc)], Action::Back, "", "show everything again, then leave"),
     row(
-        &[Scope::Run, Scope::Diff, Scope::Filter, Scope::Help],
+        &[Scope::Run, Scope::Question, Scope::Diff, Scope::Filter, Scope::Help],
         &[letter('q'), key(KeyCode::Esc), letter('h'), key(KeyCode::Left)],
         Action::Back,
         "back",
         "back",
     ),
-    row(MOVES, &[control('c')], Action::Quit, "", "leave at once"),
+    row(&Scope::ALL, &[control('c')], Action::Quit, "", "leave at once"),
 ];
 
 const fn row(scopes: &'static [Scope], keys: &'static [Key], action: Action, word: &'static str, help: &'static str) -> Binding {

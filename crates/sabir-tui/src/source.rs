@@ -45,6 +45,8 @@ pub struct Row {
     pub tokens: Option<u64>,
     /// What they cost in dollars.
     pub cost: Option<f64>,
+    /// The kinds of orders that can be given to it.
+    pub takes: Vec<String>,
 }
 
 impl Row {
@@ -62,7 +64,13 @@ impl Row {
             last: None,
             tokens: None,
             cost: None,
+            takes: Vec::new(),
         }
+    }
+
+    /// Whether orders of this kind can be given to it.
+    pub fn takes(&self, kind: &str) -> bool {
+        self.takes.iter().any(|taken| taken == kind)
     }
 
     /// The last name of the working folder: the rest is mostly the same.
@@ -102,6 +110,33 @@ pub enum Feed {
     Trouble(String),
 }
 
+/// What somebody wants of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// That it ends.
+    Cancel,
+    /// A further prompt.
+    Prompt(String),
+    /// The answer to a question of the agent.
+    Answer {
+        /// The question.
+        request: String,
+        /// Whether it may.
+        allow: bool,
+    },
+}
+
+impl Order {
+    /// The word that a run which takes such orders has for them.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Prompt(_) => "prompt",
+            Self::Answer { .. } => "permission",
+        }
+    }
+}
+
 /// Tells something; false says that nobody listens any more.
 pub type Tell<'t, T> = &'t mut dyn FnMut(T) -> bool;
 
@@ -115,6 +150,17 @@ pub trait Source: Send + Sync {
 
     /// Tells what a run is, and what becomes of it.
     fn watch(&self, id: &str, tell: Tell<'_, Feed>);
+
+    /// Runs in which these words were said or printed, or why they can't be had; `None` where nothing but the list can be
+    /// looked through.
+    fn search(&self, _words: &str) -> Option<Result<Vec<Row>, String>> {
+        None
+    }
+
+    /// Gives an order, and says what became of it.
+    fn order(&self, _id: &str, _order: &Order) -> String {
+        "no orders can be given here".to_owned()
+    }
 }
 
 /// Lets somebody wait who can be woken.

@@ -105,10 +105,28 @@ impl Program {
             Effect::Watch { ticket, id } => self.watch(ticket, id)?,
             Effect::Unwatch => self.unwatch(),
             Effect::Reload => self.wake.wake(),
+            Effect::Search(words) => {
+                self.behind("sabir-tui-search", move |source| Some(Message::Found(words.clone(), source.search(&words)?)))?;
+            }
+            Effect::Order { id, order } => {
+                self.behind("sabir-tui-order", move |source| Some(Message::Ordered(source.order(&id, &order))))?;
+            }
             Effect::Copy(text) => copy(&text)?,
             Effect::Quit => {}
         }
         Ok(())
+    }
+
+    /// Does what takes its time on a thread of its own, and hears what came of it.
+    fn behind(&self, name: &str, work: impl FnOnce(&dyn Source) -> Option<Message> + Send + 'static) -> io::Result<()> {
+        let (source, sender) = (Arc::clone(&self.source), self.sender.clone());
+        let work = move || {
+            if let Some(message) = work(&*source) {
+                // A program that has ended wants to know nothing.
+                let _ = sender.send(message);
+            }
+        };
+        std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 
     fn unwatch(&mut self) {

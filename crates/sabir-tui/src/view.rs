@@ -21,7 +21,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::app::App;
+use crate::app::{App, Question, Typing};
 use crate::keys::{self, Scope};
 use crate::wrap::fit;
 
@@ -55,17 +55,27 @@ fn put(buffer: &mut Buffer, place: Rect, row: u16, line: &Line<'_>) {
 /// The last lines of every screen: what is said, and what may be pressed.
 fn bottom(buffer: &mut Buffer, app: &App, status: Rect, foot: Rect, said: Vec<Span<'static>>) {
     let palette = app.palette;
-    let line = match (&app.typing, &app.note) {
-        (Some(typing), _) => Line::from(vec![
-            Span::styled("/", palette.accent()),
-            Span::raw(sabir_core::readable::line(&typing.text)),
-            Span::styled(" ", palette.chosen()),
-        ]),
+    let asked = app.question.as_ref().map(|question| match question {
+        Question::Cancel => " cancel this run?".to_owned(),
+        Question::May { title, .. } => format!(" may it? {}", sabir_core::readable::line(title)),
+    });
+    let line = match (&app.typing, asked.as_ref().or(app.note.as_ref())) {
+        (Some(typing), _) => typed(typing, status.width.into(), palette),
         (None, Some(note)) => Line::styled(sabir_core::readable::line(note), palette.note()),
         (None, None) => Line::from(said),
     };
     put(buffer, status, 0, &line);
     put(buffer, foot, 0, &footer(app.scope(), foot.width.into(), palette));
+}
+
+/// What is being typed. Of a long line the end is shown: there one types.
+fn typed(typing: &Typing, width: usize, palette: Palette) -> Line<'static> {
+    let sign = if typing.prompt { " prompt: " } else { "/" };
+    let room = width.saturating_sub(sign.width() + 1);
+    let text = sabir_core::readable::line(&typing.text);
+    let from = text.char_indices().rev().take(room).last().map_or(text.len(), |(at, _)| at);
+    let text = text[from..].to_owned();
+    Line::from(vec![Span::styled(sign, palette.accent()), Span::raw(text), Span::styled(" ", palette.chosen())])
 }
 
 /// The keys of a screen in a line. Help and the way out are always there.

@@ -160,7 +160,7 @@ impl Log for Embedded {
         self.change(hello.session.clone(), move |database| {
             let begun = write::begin(database, &hello, connection, now())?;
             let head = match &begun {
-                Begun::Welcome { epoch, last, .. } => Some(Head { last: *last, epoch: *epoch, connection, orders: 0 }),
+                Begun::Welcome { epoch, last, .. } => Some(Head { last: *last, epoch: *epoch, connection, ..Head::default() }),
                 Begun::Refused(_) => None,
             };
             Ok((begun, head))

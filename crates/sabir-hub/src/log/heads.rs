@@ -38,7 +38,7 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Begins to follow a session, of which nothing is known yet.
+    /// Begins to follow a session, of which nothing is known yet unless others follow it.
     pub(super) fn follow(&self, session: &SessionId) -> watch::Receiver<Head> {
         let mut followed = locked(&self.followed);
         if followed.len() >= self.sweep_at.load(Ordering::Relaxed) {
@@ -46,7 +46,12 @@ impl Heads {
             followed.retain(|_, sender| sender.receiver_count() > 0);
             self.sweep_at.store((followed.len() * 2).max(SWEEP), Ordering::Relaxed);
         }
-        followed.entry(session.clone()).or_insert_with(|| watch::channel(Head::default()).0).subscribe()
+        let sender = followed.entry(session.clone()).or_insert_with(|| watch::channel(Head::default()).0);
+        if sender.receiver_count() == 0 {
+            // What nobody follows may have been made anew meanwhile, and not be that far yet.
+            sender.send_replace(Head::default());
+        }
+        sender.subscribe()
     }
 
     /// A session is at least that far.
@@ -63,6 +68,7 @@ impl Heads {
                 epoch: known.epoch.max(head.epoch),
                 connection: known.connection.max(head.connection),
                 orders: known.orders.max(head.orders),
+                whole: known.whole || head.whole,
             };
             std::mem::replace(known, higher) != higher
         });

@@ -50,7 +50,7 @@ struct One {
 
 impl One {
     fn head(&self, connection: u64) -> Head {
-        Head { last: self.place.last, epoch: self.place.epoch, connection, orders: self.orders.len() as u64 }
+        Head { last: self.place.last, epoch: self.place.epoch, connection, orders: self.orders.len() as u64, whole: true }
     }
 
     fn session(&self, id: &SessionId) -> Session {

@@ -46,8 +46,8 @@ struct Onlooker {
     fold: LogTimeline,
     /// Up to which message the changes are known to who looks.
     seen: u64,
-    /// The last message that there was at the beginning, until that is told.
-    replayed: Option<u64>,
+    /// All that there was at the beginning has been told.
+    live: bool,
 }
 
 /// A session's timeline as server-sent events: what there is, then what changes.
@@ -79,8 +79,7 @@ pub(crate) async fn timeline(
     let mut watcher = Watcher::new(hub, asker, session, seen, &headers).await?;
     let seen = std::mem::take(&mut watcher.after);
     watcher.page = PAGE;
-    let replayed = Some(watcher.head.borrow().last);
-    let onlooker = Onlooker { watcher, fold: LogTimeline::default(), seen, replayed };
+    let onlooker = Onlooker { watcher, fold: LogTimeline::default(), seen, live: false };
     let pages = stream::unfold(onlooker, async |mut onlooker| {
         let page = onlooker.next().await?;
         Some((Ok::<_, std::convert::Infallible>(page), onlooker))
@@ -92,8 +91,9 @@ pub(crate) async fn timeline(
 impl Onlooker {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(last) = self.replayed.take_if(|last| *last <= self.watcher.after) {
-                let last = last.max(self.watcher.after);
+            let last = self.watcher.after;
+            if !self.live && self.watcher.replay.is_some_and(|replay| replay <= last) {
+                self.live = true;
                 return Some(format!("event: live\nid: {last}\ndata: {{\"last\":{last}}}\n\n").into());
             }
             let page = self.watcher.next().await.ok()?;

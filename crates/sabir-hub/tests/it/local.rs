@@ -66,14 +66,21 @@ fn age(path: &Path) {
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400)).expect("set");
 }
 
+/// Applies what comes next; tells whether it was the word that all that there was has come.
+async fn next(events: &mut Events, timeline: &mut Timeline) -> bool {
+    let (_, kind, data) = events.next_of_type().await.expect("an event");
+    if kind == "live" {
+        return true;
+    }
+    let changes: Vec<Change> = serde_json::from_value(data).expect("changes");
+    changes.into_iter().for_each(|change| timeline.apply(change, Clipping::default()));
+    false
+}
+
 /// Applies what comes until it is as wanted.
 async fn until(events: &mut Events, timeline: &mut Timeline, wanted: impl Fn(&Timeline) -> bool) {
     while !wanted(timeline) {
-        let (_, kind, data) = events.next_of_type().await.expect("an event");
-        if kind != "live" {
-            let changes: Vec<Change> = serde_json::from_value(data).expect("changes");
-            changes.into_iter().for_each(|change| timeline.apply(change, Clipping::default()));
-        }
+        next(events, timeline).await;
     }
 }
 
@@ -149,11 +156,33 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_fork_copied_counts_for_the_first_alone_in_tokens_and_cost() {
+    let machine = Machine::new();
+    machine.append("first", &[asks("first", "begin"), says("first", "m1", "begun")]);
+    machine.append("fork", &[asks("fork", "begin"), says("fork", "m1", "begun"), asks("fork", "on"), says("fork", "m2", "done")]);
+    age(&machine.log("first"));
+    let hub = machine.hub().await;
+    let of = async |id: &str| {
+        let mut overview = hub.get(&format!("/v1/sessions/{id}")).await.json()["overview"].take();
+        (overview["tokens"].take(), overview["usage"]["output"].take(), overview["costUsd"].as_f64())
+    };
+    let first = of("first").await;
+    assert!(first.2.is_some_and(|cost| cost > 0.0), "{first:?}");
+    assert_eq!((&first.0, &first.1), (&json!(1030), &json!(20)));
+    assert_eq!(of("fork").await, first, "each has one response of its own");
+    hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_grows_is_followed_and_a_new_one_is_noticed() {
     let machine = Machine::new();
     machine.append("one", &[asks("one", "begin"), says("one", "m1", "begun")]);
     let hub = machine.hub().await;
     let mut list = hub.events("/v1/sessions/events", &[]).await;
+    // Turns are in no short reading: who asks for a session that goes on is told them all the same.
+    let one = async || hub.get("/v1/sessions/one").await.json();
+    while one().await["overview"]["turns"] != 1 {}
+    assert_eq!((&one().await["connected"], &one().await["shell"]), (&json!(false), &Value::Null));
     let mut events = hub.events("/v1/sessions/one/timeline", &[]).await;
     let mut timeline = Timeline::default();
     until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun"]).await;
@@ -167,6 +196,43 @@ async fn a_log_that_grows_is_followed_and_a_new_one_is_noticed() {
     assert_eq!(texts(&whole), texts(&timeline));
     machine.append("two", &[asks("two", "another")]);
     while list.next().await.expect("an event").1["session"] != "two" {}
+    hub.stop().await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_log_is_told_as_it_is_read() {
+    let machine = Machine::new();
+    let long = "said at length ".repeat(100);
+    let lines: Vec<_> = (0..400).map(|number| says("long", &format!("m{number}"), &format!("{number} {long}"))).collect();
+    machine.append("long", &[asks("long", "begin")]);
+    machine.append("long", &lines);
+    let part = machine.log("long/subagents/agent-1");
+    machine.append("long/subagents/agent-1", &[]);
+    age(&machine.log("long"));
+    age(&part);
+    let hub = machine.hub().await;
+    // Who reads the second file waits until somebody opens it to write.
+    let aside = machine.0.path().join("aside");
+    fs::rename(&part, &aside).expect("moved");
+    assert!(std::process::Command::new("mkfifo").arg(&part).status().expect("mkfifo").success());
+
+    let mut events = hub.events("/v1/sessions/long/timeline", &[]).await;
+    let mut timeline = Timeline::default();
+    let mut early = false;
+    while texts(&timeline).len() < 100 {
+        early |= next(&mut events, &mut timeline).await;
+    }
+    let is_part = !has_end(&timeline);
+    let open = move || {
+        let file = OpenOptions::new().write(true).open(&part).expect("opened");
+        fs::rename(&aside, &part).expect("moved");
+        drop(file);
+    };
+    tokio::task::spawn_blocking(open).await.expect("no panic");
+    assert!(is_part && !early, "that all of it was told is said when it was");
+    while !next(&mut events, &mut timeline).await {}
+    assert!(has_end(&timeline) && texts(&timeline).len() == 401, "{}", texts(&timeline).len());
     hub.stop().await;
 }
 
@@ -198,21 +264,23 @@ async fn a_run_that_goes_on_is_read_along_to_its_end() {
         journal.sync().expect("synced");
     };
     tell(&json!({"kind":"started","agent":"codex"}));
+    tell(&json!({"kind":"turnStart","turn":1}));
     tell(&json!({"kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute"}));
     let hub = machine.hub().await;
     let path = format!("/v1/sessions/{RUN}");
     // The list says what it does, though nobody looks at it.
     let overview = async || hub.get("/v1/sessions").await.json()["sessions"][0]["overview"].clone();
     while overview().await["tool"] != "bash" {}
-    assert_eq!((&overview().await["phase"], &overview().await["title"]), (&json!("running"), &json!("mend it")));
+    let now = overview().await;
+    assert_eq!((&now["phase"], &now["title"], &now["turns"]), (&json!("running"), &json!("mend it"), &json!(1)));
     let mut events = hub.events(&format!("{path}/timeline"), &[]).await;
     let mut timeline = Timeline::default();
-    until(&mut events, &mut timeline, |timeline| timeline.items.len() == 3).await;
+    until(&mut events, &mut timeline, |timeline| timeline.items.len() == 4).await;
     assert_eq!(texts(&timeline), ["mend it"]);
     tell(&json!({"kind":"toolEnd","toolCallId":"1","ok":true,"status":"ok"}));
     tell(&json!({"kind":"text","delta":"mended"}));
     until(&mut events, &mut timeline, |timeline| texts(timeline) == ["mend it", "mended"]).await;
-    assert_eq!(hub.get(&format!("{path}/lines/4")).await.text(), "line 4");
+    assert_eq!(hub.get(&format!("{path}/lines/5")).await.text(), "line 5");
     tell(&json!({"kind":"exited","outcome":"completed","cancelled":false}));
     journal.finish().expect("finished");
     until(&mut events, &mut timeline, has_end).await;

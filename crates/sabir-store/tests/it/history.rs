@@ -173,6 +173,11 @@ fn copies_count_once_and_belong_to_the_first() {
     let responses = account::responses(&logs.logs, &sessions);
     let of = |id: &str| responses.iter().filter(|counted| sessions[counted.session].id == id).count();
     assert_eq!((of("one"), of("two")), (2, 1));
+    let sums = usage::by_session(&responses, &sessions, Table::embedded());
+    let output: Vec<(&str, u64)> =
+        sessions.iter().zip(&sums).map(|(session, sum)| (session.id.as_str(), sum.spent.output)).collect();
+    assert_eq!(output, [("one", 90), ("two", 5)]);
+    assert!(sums.iter().all(|sum| sum.cost().0.is_some_and(|cost| cost > 0.0)));
 }
 
 #[test]

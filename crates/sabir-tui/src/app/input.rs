@@ -3,64 +3,84 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-use super::{App, Effect, action};
+use super::{App, Effect, Typing, action};
 use crate::keys::{Action, Scope};
+use crate::source::Order;
 use crate::view::places;
 
 /// So many lines are one step of the wheel.
 const WHEEL: isize = 3;
-/// A line that is typed is no longer than this.
+/// What is sought is no longer than this.
 const LONGEST: usize = 200;
+/// And no prompt is longer than this.
+const LONGEST_PROMPT: usize = 8_000;
+
+impl Typing {
+    fn longest(&self) -> usize {
+        if self.prompt { LONGEST_PROMPT } else { LONGEST }
+    }
+}
 
 impl App {
     pub(super) fn key(&mut self, event: &KeyEvent) -> Vec<Effect> {
         self.note = None;
         let stops = event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL);
         if self.typing.is_some() && !stops {
-            self.type_key(event);
-            return Vec::new();
+            return self.type_key(event);
         }
         action(self.scope(), event).map(|action| self.act(action)).unwrap_or_default()
     }
 
-    /// What is typed is looked for at once.
-    fn type_key(&mut self, event: &KeyEvent) {
-        let Some(typing) = &mut self.typing else { return };
+    /// What is typed is looked for at once, if it is no prompt.
+    fn type_key(&mut self, event: &KeyEvent) -> Vec<Effect> {
+        let Some(typing) = &mut self.typing else { return Vec::new() };
+        let longest = typing.longest();
         let command = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         match event.code {
             KeyCode::Esc => {
-                let before = std::mem::take(&mut typing.before);
+                typing.text = std::mem::take(&mut typing.before);
+                self.seek();
                 self.typing = None;
-                self.seek(before);
-                return;
+                return Vec::new();
             }
-            KeyCode::Enter => {
-                self.typing = None;
-                if let Some(run) = &mut self.run {
-                    self.note = run.find_here();
-                }
-                return;
-            }
+            KeyCode::Enter => return self.typed(),
             KeyCode::Backspace => {
                 typing.text.pop();
             }
             KeyCode::Char('u') if command => typing.text.clear(),
-            KeyCode::Char(character) if !command && typing.text.chars().count() < LONGEST => typing.text.push(character),
-            _ => return,
+            KeyCode::Char(character) if !command && typing.text.chars().count() < longest => typing.text.push(character),
+            _ => return Vec::new(),
         }
-        let text = typing.text.clone();
-        self.seek(text);
+        self.seek();
+        Vec::new()
+    }
+
+    /// What is typed is all of it.
+    fn typed(&mut self) -> Vec<Effect> {
+        let Some(typing) = self.typing.take() else { return Vec::new() };
+        let text = typing.text.trim();
+        match &mut self.run {
+            Some(_) if typing.prompt && text.is_empty() => Vec::new(),
+            Some(_) if typing.prompt => self.give(Order::Prompt(text.to_owned())),
+            Some(run) => {
+                self.note = run.find_here();
+                Vec::new()
+            }
+            None if text.is_empty() => Vec::new(),
+            // The list has what is known in short; more was said than that.
+            None => vec![Effect::Search(self.runs.words.clone())],
+        }
     }
 
     pub(super) fn paste(&mut self, text: &str) {
         let Some(typing) = &mut self.typing else { return };
-        let room = LONGEST.saturating_sub(typing.text.chars().count());
+        let room = typing.longest().saturating_sub(typing.text.chars().count());
         typing.text.extend(sabir_core::readable::line(text).chars().take(room));
-        let text = typing.text.clone();
-        self.seek(text);
+        self.seek();
     }
 
-    fn seek(&mut self, text: String) {
+    fn seek(&mut self) {
+        let Some(text) = self.typing.as_ref().filter(|typing| !typing.prompt).map(|typing| typing.text.clone()) else { return };
         match &mut self.run {
             Some(run) => run.sought = text,
             None => self.runs.seek(text),
@@ -124,7 +144,7 @@ impl App {
                 self.help = None;
                 Vec::new()
             }
-            Scope::Diff => Vec::new(),
+            Scope::Diff | Scope::Question => Vec::new(),
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::source::Row;
 pub(crate) struct Runs {
     /// All runs: those that go on first, then the latest first.
     pub(crate) rows: Vec<Row>,
+    /// Runs that a search for the words has found.
+    found: BTreeMap<String, Row>,
     /// Those that are shown, as places in `rows`.
     pub(crate) shown: Vec<usize>,
     /// The id of the chosen run: rows may move.
@@ -40,6 +42,9 @@ pub(crate) struct Choice {
 
 impl Runs {
     pub(super) fn take(&mut self, mut rows: Vec<Row>) {
+        let known: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let more: Vec<Row> = self.found.values().filter(|row| !known.contains(row.id.as_str())).cloned().collect();
+        rows.extend(more);
         // A run that goes on stays where it is, whatever it does.
         rows.sort_by(|a, b| {
             let key =
@@ -57,14 +62,27 @@ impl Runs {
         let fits = |row: &Row| {
             let agent = self.agents.is_empty() || self.agents.contains(&row.agent);
             let phase = self.phases.is_empty() || self.phases.contains(word(row.phase));
-            agent && phase && (words.is_empty() || has_all(row, &words))
+            agent && phase && (words.is_empty() || self.found.contains_key(&row.id) || has_all(row, &words))
         };
         self.shown = (0..self.rows.len()).filter(|place| fits(&self.rows[*place])).collect();
     }
 
     pub(super) fn seek(&mut self, words: String) {
+        if self.words != words {
+            self.found.clear();
+        }
         self.words = words;
         self.show();
+    }
+
+    /// Takes what a search for these words has found, if they are still sought.
+    pub(super) fn find(&mut self, words: &str, found: Vec<Row>) {
+        if self.words == words {
+            self.found = found.into_iter().map(|row| (row.id.clone(), row)).collect();
+            let (rows, trouble) = (std::mem::take(&mut self.rows), self.trouble.take());
+            self.take(rows);
+            self.trouble = trouble;
+        }
     }
 
     /// Whether some runs may not be shown.
@@ -84,6 +102,7 @@ impl Runs {
 
     pub(super) fn clear(&mut self) {
         self.words.clear();
+        self.found.clear();
         self.agents.clear();
         self.phases.clear();
         self.show();

@@ -1,16 +1,21 @@
 //! Runs that a hub keeps.
 
+mod stream;
+
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
+use std::fmt::Write as _;
+use std::io::{BufReader, Read as _};
 use std::time::Duration;
 
 use sabir_core::fold::Overview;
 use sabir_core::readable;
 use sabir_core::time::Timestamp;
-use sabir_protocol::SessionId;
+use sabir_protocol::{SessionId, Taken};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{Feed, Listing, Row, Source, Tell, Wake};
+use super::{Feed, Listing, Order, Row, Source, Tell, Wake};
+use stream::{Told, events};
 
 /// The hub says something at least every 15 seconds; one that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -18,8 +23,12 @@ const SILENCE: Duration = Duration::from_secs(40);
 const AGAIN: Duration = Duration::from_secs(2);
 /// How much of a refusal is looked at.
 const REFUSAL: u64 = 64 << 10;
-/// A line of a stream that is longer than this is none.
-const LONGEST: u64 = 64 << 20;
+/// How much of an answer.
+const ANSWER: u64 = 16 << 20;
+/// So many runs are found at most.
+const FOUND: usize = 200;
+/// What became of an order is asked after these milliseconds; then nobody waits for it any more.
+const TAKEN: [u64; 8] = [100, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000];
 
 /// A hub.
 pub struct Hub {
@@ -37,11 +46,13 @@ struct Shape {
     created: Option<Timestamp>,
     #[serde(default)]
     updated: Option<Timestamp>,
+    #[serde(default)]
+    takes: Vec<String>,
 }
 
 impl From<Shape> for Row {
     fn from(shape: Shape) -> Self {
-        let Shape { session, overview, created, updated } = shape;
+        let Shape { session, overview, created, updated, takes } = shape;
         let millis = |first: Option<Timestamp>, second: Option<Timestamp>| first.or(second).map(Timestamp::as_millis);
         Self {
             id: session.into(),
@@ -55,6 +66,7 @@ impl From<Shape> for Row {
             last: millis(overview.last, updated),
             tokens: overview.tokens,
             cost: overview.cost_usd,
+            takes,
         }
     }
 }
@@ -92,26 +104,98 @@ impl Hub {
 
     /// Reads a stream of events until it breaks off, or the taker has had enough, which is `Ok`.
     fn stream(&self, path: &str, after: Option<u64>, take: &mut dyn FnMut(&Told) -> bool) -> Result<(), Away> {
-        let mut request = self.agent.get(format!("{}{path}", self.address)).header("accept", "text/event-stream");
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
+        let mut request =
+            self.with_token(self.agent.get(format!("{}{path}", self.address))).header("accept", "text/event-stream");
         if let Some(after) = after {
             request = request.header("last-event-id", after.to_string());
         }
-        let response = request.call().map_err(|error| Away::Broken(format!("{}: {error}", self.address)))?;
-        let (parts, body) = response.into_parts();
-        if !parts.status.is_success() {
-            let mut text = Vec::new();
-            let _ = body.into_with_config().limit(REFUSAL).reader().read_to_end(&mut text);
-            return Err(self.refused(parts.status.as_u16(), &text));
-        }
+        let body = self.body(request.call())?;
         let body = BufReader::new(body.into_with_config().limit(u64::MAX).reader());
         match events(body, take) {
             Ok(true) => Err(Away::Broken("the hub ended the stream".to_owned())),
             Ok(false) => Ok(()),
             Err(error) => Err(Away::Broken(format!("the hub was cut off: {error}"))),
         }
+    }
+
+    fn with_token<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// What an answer says, if it is none that says no.
+    fn body(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<ureq::Body, Away> {
+        let response = answer.map_err(|error| Away::Broken(format!("{}: {error}", self.address)))?;
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            return Ok(body);
+        }
+        let mut text = Vec::new();
+        let _ = body.into_with_config().limit(REFUSAL).reader().read_to_end(&mut text);
+        Err(self.refused(parts.status.as_u16(), &text))
+    }
+
+    /// A JSON value, for a JSON value or for nothing.
+    fn ask<T: serde::de::DeserializeOwned>(&self, path: &str, given: Option<&serde_json::Value>) -> Result<T, Away> {
+        let address = format!("{}{path}", self.address);
+        let answer = match given {
+            None => self.with_token(self.agent.get(address)).call(),
+            Some(given) => {
+                let request = self.with_token(self.agent.post(address)).header("content-type", "application/json");
+                request.send(given.to_string())
+            }
+        };
+        let body = self.body(answer)?;
+        let read = serde_json::from_reader(BufReader::new(body.into_with_config().limit(ANSWER).reader()));
+        read.map_err(|error| Away::Broken(format!("{}: an answer that can't be read: {error}", self.address)))
+    }
+
+    /// Whether the token may give orders. A hub that does not say so says no when one is given.
+    fn may_order(&self) -> bool {
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Me {
+            read_only: bool,
+        }
+        let me: Me = self.ask("/v1/me", None).unwrap_or_default();
+        !me.read_only
+    }
+
+    /// Puts an order, and waits for what the shell says to it.
+    fn put(&self, id: &str, order: &Order) -> Result<String, Away> {
+        #[derive(Deserialize)]
+        struct Numbered {
+            order: u64,
+        }
+        #[derive(Deserialize)]
+        struct Orders {
+            orders: Vec<Placed>,
+        }
+        #[derive(Deserialize)]
+        struct Placed {
+            taken: Option<Taken>,
+        }
+        let session: SessionId = id.parse().map_err(|_| Away::Refused("this is not the id of a session".to_owned()))?;
+        let path = format!("/v1/sessions/{}/orders", session.in_address());
+        let given = match order {
+            Order::Cancel => json!({ "kind": order.kind() }),
+            Order::Prompt(text) => json!({ "kind": order.kind(), "text": text }),
+            Order::Answer { request, allow } => {
+                json!({ "kind": order.kind(), "requestId": request, "decision": if *allow { "allow" } else { "deny" } })
+            }
+        };
+        let Numbered { order: number } = self.ask(&path, Some(&given))?;
+        for wait in TAKEN {
+            let Orders { orders } = self.ask(&format!("{path}?after={}", number.saturating_sub(1)), None)?;
+            if let Some(taken) = orders.into_iter().next().and_then(|placed| placed.taken) {
+                let why = taken.reason.map(|why| format!(": {}", readable::line(&why))).unwrap_or_default();
+                return Ok(if taken.accepted { "taken".to_owned() } else { format!("refused{why}") });
+            }
+            std::thread::sleep(Duration::from_millis(wait));
+        }
+        Ok("sent; its shell has not answered yet".to_owned())
     }
 
     fn refused(&self, status: u16, body: &[u8]) -> Away {
@@ -137,6 +221,7 @@ impl Source for Hub {
     }
 
     fn list(&self, wake: &Wake, tell: Tell<'_, Listing>) {
+        let may_order = self.may_order();
         loop {
             let mut rows: BTreeMap<String, Row> = BTreeMap::new();
             let read = self.stream("/v1/sessions/events", None, &mut |told| {
@@ -144,7 +229,10 @@ impl Source for Hub {
                     "reset" => rows.clear(),
                     "session" => {
                         if let Ok(shape) = serde_json::from_str::<Shape>(&told.data) {
-                            let row = Row::from(shape);
+                            let mut row = Row::from(shape);
+                            if !may_order {
+                                row.takes.clear();
+                            }
                             rows.insert(row.id.clone(), row);
                         }
                     }
@@ -198,78 +286,45 @@ impl Source for Hub {
             }
         }
     }
-}
 
-/// One event of a stream. A comment is one without data.
-#[derive(Debug, Default, PartialEq)]
-struct Told {
-    kind: String,
-    id: Option<u64>,
-    data: String,
-    /// Another one is at hand already.
-    more: bool,
-}
+    fn search(&self, words: &str) -> Option<Result<Vec<Row>, String>> {
+        #[derive(Deserialize)]
+        struct Page {
+            sessions: Vec<Shape>,
+        }
+        let page = self.ask::<Page>(&format!("/v1/sessions?limit={FOUND}&text={}", escaped(words)), None);
+        // Orders are given to what is in the list, which knows who may.
+        let row = |shape| Row { takes: Vec::new(), ..Row::from(shape) };
+        let why = |(Away::Refused(why) | Away::Broken(why))| why;
+        Some(page.map(|page| page.sessions.into_iter().map(row).collect()).map_err(why))
+    }
 
-/// Hands out the events of a stream. True when the stream ended, false when the taker had enough.
-fn events<R: io::Read>(mut from: BufReader<R>, take: &mut dyn FnMut(&Told) -> bool) -> io::Result<bool> {
-    let mut line = Vec::new();
-    let mut told = Told::default();
-    loop {
-        line.clear();
-        match (&mut from).take(LONGEST).read_until(b'\n', &mut line) {
-            Ok(0) => return Ok(true),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            read => read?,
-        };
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match name {
-            "event" => value.clone_into(&mut told.kind),
-            "id" => told.id = value.parse().ok(),
-            "data" => {
-                if !told.data.is_empty() {
-                    told.data.push('\n');
-                }
-                told.data.push_str(value);
-            }
-            "" if text.is_empty() => {
-                told.more = from.buffer().contains(&b'\n');
-                let kind = if told.data.is_empty() { "comment".to_owned() } else { std::mem::take(&mut told.kind) };
-                if !take(&Told { kind, ..std::mem::take(&mut told) }) {
-                    return Ok(false);
-                }
-            }
-            _ => {}
+    fn order(&self, id: &str, order: &Order) -> String {
+        let word = order.kind();
+        match self.put(id, order) {
+            Ok(became) => format!("{word}: {became}"),
+            Err(Away::Refused(why) | Away::Broken(why)) => format!("{word}: {why}"),
         }
     }
 }
 
+/// A text in an address.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut escaped, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => escaped.push(byte.into()),
+            byte => {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        }
+        escaped
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::BufReader;
-
-    use super::{Hub, Told, events};
+    use super::Hub;
     use crate::source::Source as _;
-
-    #[test]
-    fn events_have_a_kind_an_id_and_data() {
-        let stream = ":\n\nevent: live\ndata: {\"last\":7}\n\nid: 7\ndata: [\ndata: ]\n\n";
-        let mut seen = Vec::new();
-        let ended = events(BufReader::new(stream.as_bytes()), &mut |told: &Told| {
-            seen.push((told.kind.clone(), told.id, told.data.clone(), told.more));
-            true
-        });
-        assert!(ended.expect("read"));
-        let expected = [
-            ("comment".to_owned(), None, String::new(), true),
-            ("live".to_owned(), None, "{\"last\":7}".to_owned(), true),
-            (String::new(), Some(7), "[\n]".to_owned(), false),
-        ];
-        assert_eq!(seen, expected);
-        assert!(!events(BufReader::new(stream.as_bytes()), &mut |_| false).expect("read"));
-    }
 
     #[test]
     fn addresses_of_shells_are_addresses_too() {

@@ -14,7 +14,8 @@ use sabir_core::price::Table;
 use sabir_store::account::{self, Session};
 use sabir_store::index::Log;
 use sabir_store::past::Past;
-use sabir_store::{Kind, Reader, RunFolder, Waited, usage, whole};
+use sabir_store::usage::{self, Sum};
+use sabir_store::{Kind, Reader, RunFolder, Waited, whole};
 
 use super::{CLIPPING, Feed, Listing, Row, Source, Tell, Wake};
 
@@ -95,13 +96,9 @@ impl Source for Local {
 
 /// The list, before anything is known of runs that go on.
 pub fn rows(past: &Past) -> Vec<Row> {
-    let mut costs: HashMap<usize, f64> = HashMap::new();
-    for counted in account::responses(&past.logs, &past.sessions) {
-        if let Some(cost) = usage::cost_of(&counted, Table::embedded().find(counted.model)) {
-            *costs.entry(counted.session).or_default() += cost;
-        }
-    }
-    let row = |(place, session): (usize, &Session)| {
+    let counted = account::responses(&past.logs, &past.sessions);
+    let sums = usage::by_session(&counted, &past.sessions, Table::embedded());
+    let row = |(session, sum): (&Session, &Sum)| {
         let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
         Row {
             cwd: session.cwd.clone(),
@@ -109,8 +106,8 @@ pub fn rows(past: &Past) -> Vec<Row> {
             model: session.models.first().cloned(),
             started: session.first,
             last: session.last,
-            tokens: Some(session.spent.total()).filter(|tokens| *tokens > 0),
-            cost: costs.get(&place).copied(),
+            tokens: (session.spent.total() > 0).then(|| sum.spent.total()),
+            cost: sum.cost().0,
             ..Row::new(
                 session.id.clone(),
                 session.agent.id.0,
@@ -118,7 +115,7 @@ pub fn rows(past: &Past) -> Vec<Row> {
             )
         }
     };
-    past.sessions.iter().enumerate().map(row).collect()
+    past.sessions.iter().zip(&sums).map(row).collect()
 }
 
 /// What a run that goes on has used so far.

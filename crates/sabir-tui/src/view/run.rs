@@ -8,7 +8,7 @@ use sabir_core::fold::timeline::What;
 use sabir_core::readable;
 
 use super::{Palette, bottom, cents, clock, ends, places, put, runs, short, side};
-use crate::app::{App, Run, State, word};
+use crate::app::{App, Question, Run, State, word};
 
 pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run) {
     let palette = app.palette;
@@ -105,6 +105,15 @@ fn said(run: &Run, palette: Palette) -> Vec<Span<'static>> {
         return vec![Span::styled(format!(" {}", readable::line(why)), palette.bad())];
     }
     let mut said = Vec::new();
+    if run.row.phase == Phase::Asking
+        && let Some(Question::May { title, .. }) = Question::of(run)
+    {
+        said.push(Span::styled(format!(" asks: {}", readable::line(&title)), palette.note()));
+        if run.row.takes("permission") {
+            said.push(Span::styled("  a answers", palette.dim()));
+        }
+        return said;
+    }
     let running = run.facts.tool.and_then(|id| run.timeline.items.get(usize::try_from(id).ok()?));
     if let Some(What::Tool { name, tool_kind, title, input, .. }) = running.map(|item| &item.what)
         && !phase(run).is_over()

@@ -170,6 +170,17 @@ impl Screen {
         screen
     }
 
+    /// With a run that takes orders and asks something.
+    pub(crate) fn asking(width: u16, height: u16) -> Self {
+        let mut screen = Self::opened(width, height);
+        let mut rows = rows();
+        rows[0].takes = ["cancel", "prompt", "permission"].map(str::to_owned).to_vec();
+        rows[0].phase = Phase::Asking;
+        screen.app.update(Message::Listing(Listing::Rows(rows)));
+        screen.feed(&[r#""kind":"permission","requestId":"q1","title":"rm -rf build","toolCallId":"5""#.to_owned()]);
+        screen
+    }
+
     pub(crate) fn open(&mut self) {
         let effects = self.press(KeyCode::Enter);
         let [Effect::Watch { ticket, .. }] = *effects else { panic!("{effects:?}") };

@@ -88,6 +88,20 @@ fn a_search() {
 }
 
 #[test]
+fn what_is_wanted_of_a_run() {
+    let mut screen = Screen::asking(80, 24);
+    looks_like("asks-80x24", &screen.shown());
+    screen.key('a');
+    looks_like("asks-answer-80x24", &screen.shown());
+    screen.press(KeyCode::Esc);
+    screen.key('x');
+    looks_like("cancel-80x24", &screen.shown());
+    screen.press(KeyCode::Esc);
+    screen.keys("pand the docs, please");
+    looks_like("prompt-80x24", &screen.shown());
+}
+
+#[test]
 fn a_diff() {
     for (width, height) in SIZES {
         let mut screen = Screen::opened(width, height);

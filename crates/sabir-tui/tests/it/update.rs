@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use sabir_core::fold::Phase;
 use sabir_tui::keys::Scope;
-use sabir_tui::source::{Feed, Listing, Row};
+use sabir_tui::source::{Feed, Listing, Order, Row};
 use sabir_tui::{Effect, Message};
 
 use crate::sample::{Screen, events, rows};
@@ -95,7 +95,7 @@ fn feeds_of_another_run_change_nothing() {
     screen.app.update(Message::Feed(77, Feed::Trouble("not mine".to_owned())));
     assert_eq!(screen.shown(), before);
     screen.tell(Feed::Trouble("mine\u{1b}[2J".to_owned()));
-    assert!(screen.shown().contains("mine[2J"));
+    assert!(screen.shown().contains(" mine") && !screen.shown().contains("2J"));
 }
 
 #[test]
@@ -262,4 +262,55 @@ fn only_what_is_on_the_screen_is_laid_out() {
     screen.keys("/step 25000");
     screen.press(KeyCode::Enter);
     assert!(screen.shown().contains("done 25000"));
+}
+
+#[test]
+fn orders_are_given_where_the_run_takes_them_and_a_cancel_after_a_question() {
+    let ordered = |order: Order| vec![Effect::Order { id: "5d0f7a5e-6c1b".to_owned(), order }];
+    let mut screen = Screen::asking(80, 24);
+    assert_eq!(screen.key('x'), []);
+    assert_eq!(screen.app.scope(), Scope::Question);
+    assert_eq!((screen.key('n'), screen.app.scope()), (Vec::new(), Scope::Run));
+    screen.key('x');
+    assert_eq!(screen.key('y'), ordered(Order::Cancel));
+    screen.key('a');
+    assert_eq!(screen.key('n'), ordered(Order::Answer { request: "q1".to_owned(), allow: false }));
+    screen.keys("pgo on, q");
+    assert_eq!(screen.press(KeyCode::Enter), ordered(Order::Prompt("go on, q".to_owned())));
+    screen.app.update(Message::Ordered("prompt: taken".to_owned()));
+    assert!(screen.shown().contains("prompt: taken"));
+    screen.keys("p ");
+    assert_eq!(screen.press(KeyCode::Enter), [], "nothing was said");
+    // An answer that somebody else gave takes the question away.
+    screen.key('a');
+    screen.feed(&[r#""kind":"permission","requestId":"q1","title":"rm -rf build","decision":"allow""#.to_owned()]);
+    assert_eq!(screen.app.scope(), Scope::Run);
+    screen.key('a');
+    assert!(screen.shown().contains("the agent asks nothing"));
+    let mut screen = Screen::opened(80, 24);
+    for key in ['x', 'p', 'a'] {
+        assert_eq!((screen.key(key), screen.app.scope()), (Vec::new(), Scope::Run));
+        assert!(screen.shown().contains("from here"), "{key}");
+    }
+    screen.end();
+    screen.key('x');
+    assert!(screen.shown().contains("this run is over"));
+}
+
+#[test]
+fn what_a_hub_found_is_shown_beside_what_the_list_knows() {
+    let mut screen = Screen::listed(80, 24);
+    screen.keys("/division");
+    assert!(screen.shown().contains("no run is like that"));
+    assert_eq!(screen.press(KeyCode::Enter), [Effect::Search("division".to_owned())]);
+    let found = vec![rows()[1].clone(), Row { title: Some("an old one".to_owned()), ..Row::new("0ld", "pi", Phase::Success) }];
+    screen.app.update(Message::Found("something else".to_owned(), Ok(found.clone())));
+    assert!(screen.shown().contains("no run is like that"), "that was not asked");
+    screen.app.update(Message::Found("division".to_owned(), Ok(found)));
+    let shown = screen.shown();
+    assert!(shown.contains("2 of 6 runs") && shown.contains("an old one") && shown.contains("Write a parser"), "{shown}");
+    screen.app.update(Message::Listing(Listing::Rows(rows())));
+    assert!(screen.shown().contains("2 of 6 runs"), "the list is told again, and what was found stays");
+    screen.app.update(Message::Found("division".to_owned(), Err("the hub is away".to_owned())));
+    assert!(screen.shown().contains("the hub is away"));
 }

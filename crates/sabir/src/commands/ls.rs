@@ -4,10 +4,11 @@ use std::io::IsTerminal as _;
 
 use sabir_core::fold::SessionResult;
 use sabir_core::line::LineBuffer;
+use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
-use sabir_store::RunFolder;
-use sabir_store::account::Session;
-use sabir_store::whole;
+use sabir_store::account::{self, Session};
+use sabir_store::usage::{self, Sum};
+use sabir_store::{RunFolder, whole};
 use serde::Serialize;
 
 use crate::cli::past::LsArguments;
@@ -29,13 +30,16 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     let which = Filter::new(&arguments.which, &zone)?;
     let past = past::load(which.agent, !arguments.which.no_index);
     let status = arguments.status.as_deref().map(str::to_lowercase);
-    let mut sessions: Vec<&Session> = past
+    let counted = account::responses(&past.logs, &past.sessions);
+    let sums = usage::by_session(&counted, &past.sessions, Table::embedded());
+    let mut sessions: Vec<(&Session, &Sum)> = past
         .sessions
         .iter()
-        .filter(|session| which.session(session) && which.time(session) && which.models(session))
-        .filter(|session| status.as_deref().is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
+        .zip(&sums)
+        .filter(|(session, _)| which.session(session) && which.time(session) && which.models(session))
+        .filter(|(session, _)| status.as_deref().is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
         .collect();
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
+    sessions.sort_by_key(|(session, _)| std::cmp::Reverse(session.last));
     let all = sessions.len();
     let shown = arguments.limit.unwrap_or(if arguments.json || !std::io::stdout().is_terminal() { all } else { SHOWN });
     sessions.truncate(shown);
@@ -48,13 +52,13 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     }
     let rows: Vec<Vec<String>> = sessions
         .iter()
-        .map(|session| {
+        .map(|(session, sum)| {
             vec![
                 session.id.chars().take(ID).collect(),
                 session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
                 session.agent.id.0.to_owned(),
                 state(&past, session).to_owned(),
-                grouped(session.spent.total()),
+                grouped(sum.spent.total()),
                 session.calls.to_string(),
                 folder(session.cwd.as_deref()),
                 visible(session.title.as_deref().unwrap_or("—")),
@@ -101,15 +105,15 @@ struct Listed<'s> {
     result: Option<SessionResult>,
 }
 
-fn list(past: &Past, sessions: &[&Session], results: bool) -> Result<Exit, Failure> {
+fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
-    let line = |buffer: &mut LineBuffer, session: &&Session| {
+    let line = |buffer: &mut LineBuffer, (session, sum): &(&Session, &Sum)| {
         let result = results.then(|| {
             let mut fold = SessionResult::fold();
             past.decode_through(buffer, session, &mut |event| fold.event(event)).map(|()| fold.finish())
         });
         // A log that is gone or unreadable by now is listed without a result.
-        let listed = listed(past, session, result.and_then(Result::ok));
+        let listed = listed(past, session, sum, result.and_then(Result::ok));
         let mut line = Vec::with_capacity(if results { room(past, session) } else { 0 });
         serde_json::to_writer(&mut line, &listed).map(|()| {
             line.push(b'\n');
@@ -131,7 +135,7 @@ fn room(past: &Past, session: &Session) -> usize {
     usize::try_from((logs / 2).min(MOST)).unwrap_or(0)
 }
 
-fn listed<'s>(past: &Past, session: &'s Session, result: Option<SessionResult>) -> Listed<'s> {
+fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum, result: Option<SessionResult>) -> Listed<'s> {
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
@@ -143,7 +147,7 @@ fn listed<'s>(past: &Past, session: &'s Session, result: Option<SessionResult>) 
         last: session.last.and_then(Timestamp::from_millis),
         outcome: state(past, session),
         models: &session.models,
-        total_tokens: session.spent.total(),
+        total_tokens: sum.spent.total(),
         tool_calls: session.calls,
         files: files.collect(),
         result,

@@ -85,7 +85,8 @@ pub(super) fn messages(database: &Connection, session: &SessionId, after: u64, l
 
 pub(super) fn head(database: &Connection, session: &SessionId) -> rusqlite::Result<Option<Head>> {
     let mut find = database.prepare_cached("SELECT last, epoch, orders FROM session WHERE name = ?1")?;
-    let head = |row: &Row<'_>| Ok(Head { last: row.get(0)?, epoch: row.get(1)?, connection: 0, orders: row.get(2)? });
+    let head =
+        |row: &Row<'_>| Ok(Head { last: row.get(0)?, epoch: row.get(1)?, connection: 0, orders: row.get(2)?, whole: true });
     find.query_row([session.as_str()], head).optional()
 }
 

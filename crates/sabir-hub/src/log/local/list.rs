@@ -5,13 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sabir_core::event::Outcome;
 use sabir_core::fold::{Overview, Phase, Status, Tokens, TokensReport, TokensSource};
+use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
 use sabir_store::RunFolder;
 use sabir_store::account::{self, Session as Logged};
 use sabir_store::past::Past;
-use sabir_store::usage::cost_of;
+use sabir_store::usage::{Sum, by_session};
 use sabir_store::whole::run_of;
 
 use crate::log::Session;
@@ -49,21 +50,17 @@ pub(super) struct Listed {
 
 impl List {
     pub(super) fn new(past: Past) -> Self {
-        let mut costs: HashMap<usize, f64> = HashMap::new();
-        for counted in account::responses(&past.logs, &past.sessions) {
-            if let Some(cost) = cost_of(&counted, Table::embedded().find(counted.model)) {
-                *costs.entry(counted.session).or_default() += cost;
-            }
-        }
-        let one = |(place, logged): (usize, &Logged)| {
+        let counted = account::responses(&past.logs, &past.sessions);
+        let sums = by_session(&counted, &past.sessions, Table::embedded());
+        let one = |(place, (logged, sum)): (usize, (&Logged, &Sum))| {
             // An id that no address can have is of no session that could be asked for.
             let id: SessionId = logged.id.parse().ok()?;
             let live = is_live(&past, logged);
-            let session = short(&past, logged, id, costs.get(&place).copied(), live);
+            let session = short(&past, logged, id, &sum.spent, sum.cost().0, live);
             let number = number(&session);
             Some(Listed { number, live, session, place })
         };
-        let mut all: Vec<Listed> = past.sessions.iter().enumerate().filter_map(one).collect();
+        let mut all: Vec<Listed> = past.sessions.iter().zip(&sums).enumerate().filter_map(one).collect();
         all.sort_by_key(|listed| std::cmp::Reverse(listed.number));
         let mut places = HashMap::new();
         for (place, part) in past.parts.iter().enumerate() {
@@ -92,7 +89,7 @@ impl List {
             Place::Listed(place) => self.all.get(place).map(|listed| listed.session.clone()),
             Place::Part(place) => {
                 let logged = self.past.parts.get(place)?;
-                Some(short(&self.past, logged, id.clone(), None, is_live(&self.past, logged)))
+                Some(short(&self.past, logged, id.clone(), &logged.spent, None, is_live(&self.past, logged)))
             }
         }
     }
@@ -128,9 +125,9 @@ fn number(session: &Session) -> u64 {
     (u64::try_from(session.updated.as_millis()).unwrap_or(0) << 20) | (mixed & 0xF_FFFF)
 }
 
-fn short(past: &Past, logged: &Logged, id: SessionId, cost: Option<f64>, live: bool) -> Session {
+/// A session in short. What it spent is without what it has from another one.
+fn short(past: &Past, logged: &Logged, id: SessionId, spent: &Spent, cost: Option<f64>, live: bool) -> Session {
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
-    let spent = &logged.spent;
     let tokens = Tokens {
         uncached_input: Some(spent.input),
         cache_read: Some(spent.cache_read),
@@ -139,7 +136,7 @@ fn short(past: &Past, logged: &Logged, id: SessionId, cost: Option<f64>, live: b
         reasoning: Some(spent.reasoning),
         ..Tokens::default()
     };
-    let known = spent.total() > 0;
+    let known = logged.spent.total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
         Outcome::Incomplete if live => Phase::Running,

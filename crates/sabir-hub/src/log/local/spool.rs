@@ -24,7 +24,7 @@ use sabir_store::index::Log;
 use sabir_store::whole::follow::Follow;
 
 use crate::lock::locked;
-use crate::log::{Limit, Stored};
+use crate::log::{Head, Limit, Stored};
 
 /// How often a mark is kept.
 const MARK: u64 = 16;
@@ -38,8 +38,9 @@ const CHUNK: usize = 256 << 10;
 pub(super) struct Spool {
     file: Mutex<File>,
     index: Mutex<Index>,
+    /// The index has changed.
+    grown: Condvar,
     filler: Mutex<Filler>,
-    caught_up: (Mutex<bool>, Condvar),
     touched: Mutex<Instant>,
     /// A run goes on, as far as is known.
     live: AtomicBool,
@@ -51,6 +52,10 @@ struct Index {
     marks: Vec<u64>,
     last: u64,
     bytes: u64,
+    /// All that there was has been made messages of.
+    whole: bool,
+    /// What the session was when it was last looked at.
+    overview: Option<Overview>,
     /// What went wrong.
     failed: Option<String>,
 }
@@ -63,12 +68,6 @@ struct Filler {
     fold: OverviewFold,
     /// Nothing more was awaited when it was last looked at.
     ended: bool,
-}
-
-/// What a look at the session's log gave.
-pub(super) struct Pumped {
-    /// There are new messages.
-    pub(super) news: bool,
 }
 
 impl Spool {
@@ -84,31 +83,32 @@ impl Spool {
         Ok(Self {
             file: Mutex::new(tempfile::tempfile()?),
             index: Mutex::default(),
+            grown: Condvar::new(),
             filler: Mutex::new(Filler { follow, options, view, fold, ended: false }),
-            caught_up: (Mutex::new(false), Condvar::new()),
             touched: Mutex::new(Instant::now()),
             live: AtomicBool::new(true),
         })
     }
 
-    /// Makes messages of what is new in the session's log. `live` says whether more is awaited; `tell` hears how many
-    /// messages there are, as often as that changes. Who comes while another does it does nothing.
-    pub(super) fn pump(&self, session: &Session, logs: &[Log], live: bool, tell: &dyn Fn(u64)) -> Pumped {
-        let Ok(mut filler) = self.filler.try_lock() else { return Pumped { news: false } };
+    /// Makes messages of what is new in the session's log, and tells whether there was anything. `live` says whether more
+    /// is awaited; `tell` hears how far it is, as often as that changes. Who comes while another does it does nothing.
+    pub(super) fn pump(&self, session: &Session, logs: &[Log], live: bool, tell: &dyn Fn(Head)) -> bool {
+        let Ok(mut filler) = self.filler.try_lock() else { return false };
         self.live.store(live, Ordering::Relaxed);
-        let before = self.last();
+        let before = self.head();
         let filled = filler.fill(session, logs, live, &mut |lines| {
             self.append(lines)?;
-            tell(self.last());
+            tell(self.head());
             Ok(())
         });
-        if let Err(error) = filled {
-            locked(&self.index).failed = Some(error.to_string());
-        }
-        let (caught_up, waiting) = &self.caught_up;
-        *locked(caught_up) = true;
-        waiting.notify_all();
-        Pumped { news: self.last() > before }
+        let mut index = locked(&self.index);
+        index.failed = filled.err().map(|error| error.to_string()).or(index.failed.take());
+        index.overview = Some(filler.fold.overview());
+        index.whole = true;
+        drop(index);
+        self.grown.notify_all();
+        tell(self.head());
+        self.head().last > before.last
     }
 
     fn append(&self, lines: &[u8]) -> io::Result<()> {
@@ -125,18 +125,22 @@ impl Spool {
             index.last += 1;
             index.bytes += line.len() as u64;
         }
+        drop(index);
+        self.grown.notify_all();
         Ok(())
     }
 
-    /// Waits until all that there was has been made messages of, at most this long.
-    pub(super) fn wait(&self, limit: Duration) {
-        let (caught_up, waiting) = &self.caught_up;
-        let _ = waiting.wait_timeout_while(locked(caught_up), limit, |caught_up| !*caught_up);
+    /// Waits until there is a message after a number, or else until all that there was has been made messages of; at most
+    /// this long.
+    pub(super) fn wait(&self, after: Option<u64>, limit: Duration) {
+        let awaited = |index: &mut Index| !index.whole && after.is_none_or(|after| index.last <= after);
+        let _ = self.grown.wait_timeout_while(locked(&self.index), limit, awaited);
     }
 
-    /// The number of the last message.
-    pub(super) fn last(&self) -> u64 {
-        locked(&self.index).last
+    /// How far it is.
+    pub(super) fn head(&self) -> Head {
+        let index = locked(&self.index);
+        Head { last: index.last, whole: index.whole, ..Head::default() }
     }
 
     /// Whether it was live when it was last looked at.
@@ -144,9 +148,9 @@ impl Spool {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The session so far; `None` while it is being read.
+    /// The session so far; `None` while it is read for the first time.
     pub(super) fn overview(&self) -> Option<Overview> {
-        self.filler.try_lock().ok().map(|filler| filler.fold.overview())
+        locked(&self.index).overview.clone()
     }
 
     /// Somebody wants it.

@@ -17,6 +17,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
+pub(crate) use read::TEXT;
 pub(crate) use walk::{NotJson, Walk};
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
@@ -139,6 +140,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Unread<'a> {
             }
             fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
                 Ok(Unread(text))
+            }
+            /// Of any other reader than ours.
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                <&'de RawValue>::deserialize(deserializer).map(|raw| Unread(raw.get()))
             }
         }
         deserializer.deserialize_newtype_struct(read::UNREAD, UnreadVisitor)
@@ -281,14 +286,17 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for StringOr<'a, T> {
 }
 
 /// For `deserialize_with`: a field of another shape than expected counts as absent, so that a change in one corner of a
-/// message does not cost the message. Not for hot fields: they are read twice.
+/// message does not cost the message. What is not JSON at all does.
 pub fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    let raw = <&'de RawValue>::deserialize(deserializer)?;
-    Ok(parse(raw.get()))
+    let Unread(text) = Unread::deserialize(deserializer)?;
+    match parse(text) {
+        None if parse::<&RawValue>(text).is_none() => Err(de::Error::custom("not JSON")),
+        value => Ok(value),
+    }
 }
 
 /// Parses a JSON text as far as a dialect wants to know it.
@@ -333,6 +341,28 @@ mod tests {
     fn of_a_key_given_twice_the_last_one_counts() {
         assert_eq!(mended(r#"{"id":"a","id":"b"}"#).as_deref(), Some(r#"{"id":"b"}"#));
         assert_eq!(mended("not json"), None);
+    }
+
+    #[test]
+    fn a_field_of_another_shape_is_absent_and_one_that_is_no_json_is_refused() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Message<'a> {
+            #[serde(borrow, default, deserialize_with = "super::lenient")]
+            list: Option<Vec<Str<'a>>>,
+        }
+        for (json, list) in [
+            (r#"{"list":["a"]}"#, Some(vec![Str("a".into())])),
+            (r#"{"list":[1]}"#, None),
+            (r#"{"list":{"a":[]}}"#, None),
+            (r#"{"list":null}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(super::parse(json), Some(Message { list: list.clone() }), "{json}");
+            assert_eq!(serde_json::from_str::<Message<'_>>(json).ok(), Some(Message { list }), "{json}");
+        }
+        for json in [r#"{"list":["\x"]}"#, r#"{"list":[nul]}"#, r#"{"list":["a"}"#, r#"{"list":}"#] {
+            assert_eq!(super::parse::<Message<'_>>(json), None, "{json}");
+        }
     }
 
     #[test]

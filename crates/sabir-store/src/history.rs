@@ -6,6 +6,6 @@ mod database;
 mod find;
 mod read;
 
-pub use database::{note_database, session_lines};
+pub use database::{Database, note_database};
 pub use find::{Found, LogFile, Places, Role, find};
 pub use read::{LINE_CAP, Progress, Tail, note_file};

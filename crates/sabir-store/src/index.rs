@@ -79,7 +79,8 @@ pub struct Logs {
 #[derive(Debug)]
 pub struct Index {
     table: Table,
-    known: HashMap<PathBuf, Row>,
+    /// By path.
+    known: HashMap<String, Row>,
 }
 
 impl Index {
@@ -98,7 +99,7 @@ pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usi
     let mut done: Vec<Option<Reading>> = Vec::with_capacity(files.len());
     let mut jobs = Vec::new();
     for file in files {
-        let row = known.remove(&file.path);
+        let row = file.path.to_str().and_then(|path| known.remove(path));
         match row {
             Some(Row { identity, size, modified, ledger, sessions, progress })
                 if identity == file.identity && size == file.size && modified == file.modified =>
@@ -118,7 +119,7 @@ pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usi
     jobs.sort_by_key(|(_, log)| std::cmp::Reverse(log.file.size - log.progress.read_to.min(log.file.size)));
     let mut changed = Vec::with_capacity(jobs.len());
     let mut places = jobs.iter();
-    let Ok(()) = Plan { batch: jobs.len() }.run(
+    let Ok(()) = Plan { window: jobs.len() }.run(
         &jobs,
         || LineBuffer::new(LINE_CAP),
         |lines, (_, log)| log.read(lines),
@@ -136,8 +137,9 @@ pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usi
             Ok::<(), Infallible>(())
         },
     );
-    if let Some(mut table) = table {
-        let gone: Vec<PathBuf> = known.into_keys().filter(|path| !path.exists()).collect();
+    // What is gone harms nobody, so it is forgotten when something else is written.
+    if let Some(mut table) = table.filter(|_| !changed.is_empty()) {
+        let gone: Vec<String> = known.into_keys().filter(|path| !Path::new(path).exists()).collect();
         let changed = changed.iter().filter_map(|place| done[*place].as_ref());
         // Who cannot write the index reads more the next time; nothing else is lost.
         let _ = table.save(changed, &gone);

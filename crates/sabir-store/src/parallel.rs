@@ -1,7 +1,7 @@
 //! Work on all cores.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// How work is done.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// So many items are worked on before their outcomes are taken, which bounds the memory.
-    pub batch: usize,
+    /// So many items are worked on, or done and not taken yet, at a time. That bounds the memory.
+    pub window: usize,
 }
 
 impl Plan {
@@ -26,62 +26,153 @@ impl Plan {
         watch: &mut dyn FnMut(usize),
         mut take: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
-        let workers = thread::available_parallelism().map_or(1, usize::from);
-        let mut before = 0;
-        for batch in items.chunks(self.batch.max(1)) {
-            if workers.min(batch.len()) == 1 {
-                let mut state = state();
-                for item in batch {
-                    take(work(&mut state, item))?;
-                    before += 1;
-                    watch(before);
-                }
-                continue;
+        let window = self.window.max(1);
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(window).min(items.len());
+        if workers <= 1 {
+            let mut state = state();
+            for (place, item) in items.iter().enumerate() {
+                take(work(&mut state, item))?;
+                watch(place + 1);
             }
-            let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let (busy, idle) = (Mutex::new(workers.min(batch.len())), Condvar::new());
-            let one = || {
-                let _leave = Leave { busy: &busy, idle: &idle };
-                let (mut state, mut outcomes) = (state(), Vec::new());
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = batch.get(place) else { break };
-                    outcomes.push((place, work(&mut state, item)));
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-                outcomes
-            };
-            let mut outcomes = thread::scope(|scope| {
-                let threads: Vec<_> = (0..workers.min(batch.len())).map(|_| scope.spawn(one)).collect();
-                let mut left = busy.lock().unwrap_or_else(PoisonError::into_inner);
-                while *left > 0 {
-                    left = idle.wait_timeout(left, BETWEEN).unwrap_or_else(PoisonError::into_inner).0;
-                    watch(before + done.load(Ordering::Relaxed));
-                }
-                drop(left);
-                let joined =
-                    threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                joined.flatten().collect::<Vec<_>>()
-            });
-            outcomes.sort_unstable_by_key(|(place, _)| *place);
-            before += batch.len();
-            watch(before);
-            outcomes.into_iter().try_for_each(|(_, outcome)| take(outcome))?;
+            return Ok(());
         }
-        Ok(())
+        let desk = Desk { progress: Mutex::new(Progress::new(workers)), done: Condvar::new(), room: Condvar::new() };
+        let one = || {
+            let _leave = Leave(&desk);
+            let mut state = state();
+            while let Some(place) = desk.next(items.len(), window) {
+                let outcome = work(&mut state, &items[place]);
+                desk.give(place, outcome);
+            }
+        };
+        thread::scope(|scope| {
+            (0..workers).for_each(|_| drop(scope.spawn(one)));
+            // However this ends, nobody begins with another item.
+            let _close = Close(&desk);
+            let mut taken = 0;
+            while taken < items.len() {
+                let (outcome, done) = desk.take();
+                watch(done);
+                match outcome {
+                    Taken::Outcome(outcome) => take(outcome)?,
+                    Taken::NotYet => continue,
+                    // A thread has panicked, which the scope tells.
+                    Taken::Never => break,
+                }
+                taken += 1;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Where outcomes lie until they are taken.
+struct Desk<T> {
+    progress: Mutex<Progress<T>>,
+    /// An outcome has come, or a thread has left.
+    done: Condvar,
+    /// An outcome was taken, or no more are wanted.
+    room: Condvar,
+}
+
+struct Progress<T> {
+    /// The next item to work on.
+    next: usize,
+    /// The first item whose outcome was not taken.
+    first: usize,
+    /// The outcomes from that one on, as far as they have come.
+    outcomes: VecDeque<Option<T>>,
+    /// How many items are done.
+    done: usize,
+    /// How many threads work.
+    busy: usize,
+    /// No more are wanted.
+    closed: bool,
+}
+
+enum Taken<T> {
+    Outcome(T),
+    NotYet,
+    Never,
+}
+
+impl<T> Progress<T> {
+    fn new(busy: usize) -> Self {
+        Self { next: 0, first: 0, outcomes: VecDeque::new(), done: 0, busy, closed: false }
+    }
+}
+
+impl<T> Desk<T> {
+    fn lock(&self) -> MutexGuard<'_, Progress<T>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next item to work on, once there is room for its outcome.
+    fn next(&self, items: usize, window: usize) -> Option<usize> {
+        let progress = self.lock();
+        let full = |progress: &mut Progress<T>| !progress.closed && progress.next >= progress.first + window;
+        let mut progress = self.room.wait_while(progress, full).unwrap_or_else(PoisonError::into_inner);
+        if progress.closed || progress.next >= items {
+            return None;
+        }
+        progress.next += 1;
+        progress.outcomes.push_back(None);
+        Some(progress.next - 1)
+    }
+
+    fn give(&self, place: usize, outcome: T) {
+        let mut progress = self.lock();
+        progress.done += 1;
+        let place = place - progress.first;
+        if let Some(free) = progress.outcomes.get_mut(place) {
+            *free = Some(outcome);
+        }
+        // Only the first one is waited for.
+        if place == 0 {
+            self.done.notify_one();
+        }
+    }
+
+    /// The next outcome in order, and how many items are done. Waits for it, but not longer than a watcher wants to wait.
+    fn take(&self) -> (Taken<T>, usize) {
+        let absent = |progress: &mut Progress<T>| progress.busy > 0 && !matches!(progress.outcomes.front(), Some(Some(_)));
+        let waited = self.done.wait_timeout_while(self.lock(), BETWEEN, absent);
+        let mut progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let taken = match progress.outcomes.front_mut().and_then(Option::take) {
+            Some(outcome) => {
+                progress.outcomes.pop_front();
+                progress.first += 1;
+                self.room.notify_one();
+                Taken::Outcome(outcome)
+            }
+            None if progress.busy == 0 => Taken::Never,
+            None => Taken::NotYet,
+        };
+        (taken, progress.done)
     }
 }
 
 /// Says that a thread is done, also when it panics.
-struct Leave<'l> {
-    busy: &'l Mutex<usize>,
-    idle: &'l Condvar,
+struct Leave<'d, T>(&'d Desk<T>);
+
+impl<T> Drop for Leave<'_, T> {
+    fn drop(&mut self) {
+        let mut progress = self.0.lock();
+        progress.busy -= 1;
+        // Without an outcome that never comes, the others would wait for ever.
+        progress.closed |= thread::panicking();
+        self.0.room.notify_all();
+        self.0.done.notify_one();
+    }
 }
 
-impl Drop for Leave<'_> {
+/// Says that nothing more is wanted.
+struct Close<'d, T>(&'d Desk<T>);
+
+impl<T> Drop for Close<'_, T> {
     fn drop(&mut self) {
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.idle.notify_one();
+        self.0.lock().closed = true;
+        self.0.room.notify_all();
     }
 }
 
@@ -91,10 +182,10 @@ mod tests {
 
     #[test]
     fn outcomes_come_in_order_and_an_error_ends_it() {
-        for batch in [1, 7, 1_000] {
+        for window in [1, 2, 7, 1_000] {
             let items: Vec<u32> = (0..100).collect();
             let (mut taken, mut heard) = (Vec::new(), 0);
-            let outcome = Plan { batch }.run(
+            let outcome = Plan { window }.run(
                 &items,
                 || 1,
                 |one, item| item + *one,
@@ -108,5 +199,20 @@ mod tests {
             assert_eq!(taken, (1..=90).collect::<Vec<_>>());
             assert!(heard >= 89, "{heard}");
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_is_not_waited_for() {
+        let items: Vec<u32> = (0..100).collect();
+        let outcome = Plan { window: 4 }.run(
+            &items,
+            || (),
+            |(), item| assert_ne!(*item, 50, "as it should"),
+            &mut |_| (),
+            |()| Ok::<(), std::convert::Infallible>(()),
+        );
+        // Where there is one core, it is the same thread.
+        assert!(outcome.is_ok(), "a scoped thread panicked");
     }
 }

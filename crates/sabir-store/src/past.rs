@@ -7,14 +7,13 @@ use std::thread;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Event;
-use sabir_core::line::LineBuffer;
 
 use crate::account::{self, Session};
 use crate::history::{self, Places};
 use crate::index::{self, Index, Log};
 use crate::layout::Home;
 use crate::runs::{self, RunLog};
-use crate::whole;
+use crate::whole::{self, Workspace};
 
 /// All sessions in short.
 #[derive(Debug, Default)]
@@ -35,14 +34,15 @@ pub fn load(
     places: &Places,
     home: Option<&Home>,
     index: Option<&Path>,
-    chosen: impl Fn(&Agent) -> bool,
+    chosen: impl Fn(&Agent) -> bool + Sync,
     watch: &mut dyn FnMut(usize, usize),
 ) -> Past {
-    // Looking for the files and reading the index take the same time, and neither needs the other.
+    // Looking for the files and reading the index take the same time, and neither needs the other. The index is read
+    // here: it is much memory, and to take much is cheaper for the first thread than for any other.
     let (found, index) = thread::scope(|scope| {
-        let index = index.map(|path| scope.spawn(|| Index::open(path)));
-        let found = history::find(places, &chosen);
-        (found, index.and_then(|index| index.join().ok().flatten()))
+        let found = scope.spawn(|| history::find(places, &chosen));
+        let index = index.and_then(Index::open);
+        (found.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), index)
     });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
@@ -74,8 +74,8 @@ impl Past {
         whole::events(session, &self.logs, take)
     }
 
-    /// The same, with a buffer that many sessions share.
-    pub fn decode_through(&self, buffer: &mut LineBuffer, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-        whole::events_through(buffer, session, &self.logs, take)
+    /// The same of one of many sessions.
+    pub fn decode_in(&self, workspace: &mut Workspace, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+        whole::events_in(workspace, session, &self.logs, take)
     }
 }

@@ -13,26 +13,39 @@ use sabir_core::line::{Line, LineBuffer, Source, text_of};
 use sabir_core::time::Timestamp;
 
 use crate::account::Session;
-use crate::history::{Role, session_lines};
+use crate::history::{Database, Role};
 use crate::index::Log;
 use crate::layout::RunFolder;
 use crate::meta::Meta;
 use crate::reader::Reader;
 use crate::record::{self, Kind};
 
+/// What is kept from one session to the next, when many are read: memory, and a database.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    lines: LineBuffer,
+    database: Option<Database>,
+}
+
+impl Workspace {
+    /// The database at that path.
+    fn database(&mut self, path: &Path) -> io::Result<&mut Database> {
+        let database = match self.database.take().filter(|database| database.path() == path) {
+            Some(database) => database,
+            None => Database::open(path)?,
+        };
+        Ok(self.database.insert(database))
+    }
+}
+
 /// Hands out the events of a session: those that were made when it ran, where Sabir ran it, else those that its log
 /// gives. Lines are numbered through all of its files.
 pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-    events_through(&mut LineBuffer::default(), session, logs, take)
+    events_in(&mut Workspace::default(), session, logs, take)
 }
 
-/// The same, with a buffer that many sessions share.
-pub fn events_through(
-    buffer: &mut LineBuffer,
-    session: &Session,
-    logs: &[Log],
-    take: &mut dyn FnMut(&Event<'_>),
-) -> io::Result<()> {
+/// The same of one of many sessions.
+pub fn events_in(workspace: &mut Workspace, session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
     if let Some(folder) = run_of(session, logs) {
         return kept_events(folder, take);
     }
@@ -50,8 +63,8 @@ pub fn events_through(
     };
     match database_of(session, logs) {
         // It knows itself what belongs to the session.
-        Some(path) => session_lines(path, &session.id, |line| decode(Line::of(0, text_of(line))))?,
-        None => session.logs.iter().try_for_each(|place| lines(&logs[*place], buffer, &mut decode))?,
+        Some(path) => workspace.database(path)?.session_lines(&session.id, |line| decode(Line::of(0, text_of(line))))?,
+        None => session.logs.iter().try_for_each(|place| lines(&logs[*place], &mut workspace.lines, &mut decode))?,
     }
     let mut last = Vec::new();
     decoder.end(&End::default(), &mut last);
@@ -144,7 +157,7 @@ pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool)
     }
     if let Some(path) = database_of(session, logs) {
         let mut more = true;
-        return session_lines(path, &session.id, |line| more = more && take(line) && take(b"\n"));
+        return Database::open(path)?.session_lines(&session.id, |line| more = more && take(line) && take(b"\n"));
     }
     let mut chunk = vec![0; LineBuffer::CHUNK];
     for log in session.logs.iter().map(|place| &logs[*place]) {
@@ -186,7 +199,7 @@ pub fn line(session: &Session, logs: &[Log], number: u64) -> io::Result<Option<V
         }
     };
     match database_of(session, logs) {
-        Some(path) => session_lines(path, &session.id, look)?,
+        Some(path) => Database::open(path)?.session_lines(&session.id, look)?,
         None => {
             let mut buffer = LineBuffer::default();
             session

@@ -1,6 +1,7 @@
 //! What ran before: the sessions that agents logged, as one list.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::path::PathBuf;
 
@@ -17,8 +18,8 @@ use crate::print::progress::Progress;
 use crate::print::{hint, warning};
 use crate::when;
 
-/// All sessions in short.
-pub(crate) struct Past(sabir_store::past::Past);
+/// All sessions in short. To take apart what was read of a large history takes a while, and the process ends anyway.
+pub(crate) struct Past(ManuallyDrop<sabir_store::past::Past>);
 
 impl Deref for Past {
     type Target = sabir_store::past::Past;
@@ -38,14 +39,15 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
         sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), chosen, &mut |done, all| progress.show(done, all));
     progress.end();
     tell_failures(&past.failures);
-    Past(past)
+    Past(ManuallyDrop::new(past))
 }
 
 /// The same with the index and without a word, for a shell that asks while somebody types.
 pub(crate) fn load_quietly() -> Past {
     let home = Home::find().ok();
     let index = home.as_ref().map(Home::index);
-    Past(sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), |_| true, &mut |_, _| {}))
+    let past = sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), |_| true, &mut |_, _| {});
+    Past(ManuallyDrop::new(past))
 }
 
 /// How many unreadable files are named one by one.
@@ -154,4 +156,4 @@ impl Filter {
 }
 
 /// Sessions are read on all cores, and what was made of so many of them is in memory at once.
-pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { batch: 32 };
+pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { window: 32 };

@@ -18,6 +18,8 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Kind {
+    /// Looks for files and asks each for its size and time, and reads none
+    Walk,
     /// Reads and splits lines
     Lines,
     /// The same with nothing but the standard library
@@ -36,14 +38,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         files.clear();
         super::usage::files(&arguments.file, &mut files)?;
     }
-    if matches!(arguments.kind, Kind::StdLines) {
-        return files.iter().try_for_each(std_lines);
+    match arguments.kind {
+        Kind::Walk => {
+            for file in files {
+                black_box(std::fs::metadata(file)?);
+            }
+            return Ok(());
+        }
+        Kind::StdLines => return files.iter().try_for_each(std_lines),
+        _ => {}
     }
     let mut lines = LineBuffer::default();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut each = |line: RawLine<'_>| -> Result<()> {
         match arguments.kind {
-            Kind::Lines | Kind::StdLines => drop(black_box(line)),
+            Kind::Walk | Kind::Lines | Kind::StdLines => drop(black_box(line)),
             Kind::Wire => {
                 let text = line.text();
                 let message: WireMessage<'_> = serde_json::from_str(&text).context("a line of our own parses")?;

@@ -74,6 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// What is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
+    Walk,
     Lines,
     StdLines,
     Cold,
@@ -85,11 +86,21 @@ enum Work {
 }
 
 impl Work {
-    const ALL: [Self; 8] =
-        [Self::Lines, Self::StdLines, Self::Cold, Self::Changed, Self::Warm, Self::Results, Self::Ccusage, Self::Codeburn];
+    const ALL: [Self; 9] = [
+        Self::Walk,
+        Self::Lines,
+        Self::StdLines,
+        Self::Cold,
+        Self::Changed,
+        Self::Warm,
+        Self::Results,
+        Self::Ccusage,
+        Self::Codeburn,
+    ];
 
     fn name(self) -> &'static str {
         match self {
+            Self::Walk => "look for files, read none",
             Self::Lines => "read and split lines",
             Self::StdLines => "the same with std::io::BufRead",
             Self::Cold => "sabir usage, without an index",
@@ -146,6 +157,7 @@ impl Setup {
     fn command(&self, work: Work) -> Option<Vec<OsString>> {
         let home = self.home.to_str()?;
         Some(match work {
+            Work::Walk => self.at_home(&self.xtask, &["bench", "loop", "walk", home]),
             Work::Lines => self.at_home(&self.xtask, &["bench", "loop", "lines", home]),
             Work::StdLines => self.at_home(&self.xtask, &["bench", "loop", "std-lines", home]),
             Work::Cold | Work::Changed | Work::Warm => self.at_home(&self.sabir, &["usage", "--json"]),
@@ -210,15 +222,19 @@ fn print_work(truth: &Truth, rows: &BTreeMap<usize, (&str, Usage)>) {
     let bytes: u64 = truth.agents.values().map(|agent| agent.bytes).sum();
     let files: u64 = truth.agents.values().map(|agent| agent.files).sum();
     println!("\n{:.0} MB in {files} files", bytes as f64 / 1e6);
-    println!("  {:<32} {:>9} {:>9} {:>9} {:>11} {:>11}", "", "CPU s", "wall s", "peak MB", "of lines", "of ccusage");
+    println!(
+        "  {:<32} {:>9} {:>9} {:>9} {:>11} {:>11} {:>11}",
+        "", "CPU s", "wall s", "peak MB", "of cold", "of lines", "of ccusage"
+    );
     let cpu = |name: &str| rows.values().find(|(other, _)| *other == name).map_or(f64::NAN, |(_, usage)| usage.cpu_seconds);
-    let (lines, ccusage) = (cpu(Work::Lines.name()), cpu(Work::Ccusage.name()));
+    let [cold, lines, ccusage] = [Work::Cold, Work::Lines, Work::Ccusage].map(|work| cpu(work.name()));
     for (name, usage) in rows.values() {
         println!(
-            "  {name:<32} {:>9.3} {:>9.3} {:>9.1} {:>10.2}× {:>10.2}×",
+            "  {name:<32} {:>9.3} {:>9.3} {:>9.1} {:>10.2}× {:>10.2}× {:>10.2}×",
             usage.cpu_seconds,
             usage.wall_seconds,
             usage.peak_bytes as f64 / 1e6,
+            usage.cpu_seconds / cold,
             usage.cpu_seconds / lines,
             usage.cpu_seconds / ccusage
         );

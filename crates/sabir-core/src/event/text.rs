@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
+use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -155,10 +156,11 @@ fn is_control(digits: &[u8]) -> bool {
 fn said(json: &[u8]) -> usize {
     let count = |what: &[u8]| memchr::memmem::find_iter(json, what).count();
     // All that is escaped is one byte, as `\n` or as `\u001b`. Counting is much faster than going from one to the next.
-    if memchr::memmem::find(json, br"\\u").is_none() {
+    let (pairs, units) = (count(br"\\"), count(br"\u"));
+    // The second of a pair begins nothing, whatever follows it.
+    if pairs == 0 || units == 0 || memchr::memmem::find(json, br"\\u").is_none() {
         let backslashes = memchr::memchr_iter(b'\\', json).count();
-        let escapes = backslashes - count(br"\\");
-        return json.len() - escapes - 4 * count(br"\u");
+        return json.len() - (backslashes - pairs) - 4 * units;
     }
     let (mut rest, mut said) = (json, 0);
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -279,7 +281,22 @@ impl Serialize for Text<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Str::deserialize(deserializer).map(Self::from)
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            /// Our reader gives it as it is written.
+            fn visit_borrowed_str<E: de::Error>(self, json: &'de str) -> Result<Self::Value, E> {
+                Text::from_json_string(json).ok_or_else(|| E::invalid_value(de::Unexpected::Str(json), &self))
+            }
+            /// Any other reader gives what it says.
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                Str::deserialize(deserializer).map(Text::from)
+            }
+        }
+        deserializer.deserialize_newtype_struct(json::TEXT, TextVisitor)
     }
 }
 
@@ -330,6 +347,23 @@ mod tests {
             assert_eq!(text.clone().into_owned(), plain.as_str());
             assert_eq!(text, plain.as_str());
             assert_eq!(text.into_string(), plain);
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_the_same_by_any_reader() {
+        for json in [r#""""#, r#""plain""#, r#""a\nb \"c\" \u001b[0m é""#, r#""pair \ud83d\ude00""#] {
+            let ours: Text<'_> = crate::json::parse(json).expect("a string");
+            let theirs: Text<'_> = serde_json::from_str(json).expect("a string");
+            assert_eq!(ours, theirs);
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            ours.write(&mut one);
+            theirs.write(&mut other);
+            assert_eq!(one, other);
+        }
+        for json in ["1", "null", "[\"a\"]", r#"{"a":"b"}"#, r#""\x""#] {
+            assert!(crate::json::parse::<Text<'_>>(json).is_none(), "{json}");
+            assert!(serde_json::from_str::<Text<'_>>(json).is_err(), "{json}");
         }
     }
 

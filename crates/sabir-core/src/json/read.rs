@@ -25,6 +25,9 @@ pub(crate) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 /// The name by which an [`Unread`](super::Unread) asks for the text of a value.
 pub(super) const UNREAD: &str = "$sabir::Unread";
 
+/// The name by which a [`Text`](crate::event::Text) asks for a string as it is written.
+pub(crate) const TEXT: &str = "$sabir::Text";
+
 /// The number that a word is, where it is nothing but digits.
 fn plain(word: &str) -> Option<u64> {
     let digits = word.as_bytes();
@@ -293,6 +296,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             let start = self.at;
             self.skip()?;
             return visitor.visit_borrowed_str(self.since(start));
+        }
+        if name == TEXT {
+            return visitor.visit_borrowed_str(self.string()?.json);
         }
         if name != RAW_VALUE {
             return visitor.visit_newtype_struct(self);

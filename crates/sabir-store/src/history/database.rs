@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -43,33 +43,73 @@ pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
     at_one_moment(&log.path, read)
 }
 
-/// Gives the lines of a session, those of its sub-agents' sessions after its own.
-pub fn session_lines(path: &Path, id: &str, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-    at_one_moment(path, |snapshot| {
-        let list = sessions(snapshot)?;
-        let of_it = list.iter().zip(roots(&list)).filter(|(session, root)| session.id == id || list[*root].id == id);
+/// A database that sessions are read from, one after another.
+#[derive(Debug)]
+pub struct Database {
+    path: PathBuf,
+    connection: Connection,
+    /// What the list was read at: another number says that somebody has written.
+    version: Option<i64>,
+    list: Vec<Session>,
+    roots: Vec<usize>,
+}
+
+impl Database {
+    /// Opens the database at that path.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let connection = open(path).map_err(unreadable)?;
+        Ok(Self { path: path.to_path_buf(), connection, version: None, list: Vec::new(), roots: Vec::new() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the lines of a session, those of its sub-agents' sessions after its own.
+    pub fn session_lines(&mut self, id: &str, take: impl FnMut(&[u8])) -> io::Result<()> {
+        self.try_session_lines(id, take).map_err(unreadable)
+    }
+
+    fn try_session_lines(&mut self, id: &str, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {
+        let snapshot = self.connection.transaction()?;
+        let version = Some(snapshot.pragma_query_value(None, "data_version", |row| row.get(0))?);
+        if self.version != version {
+            self.list = sessions(&snapshot)?;
+            self.roots = roots(&self.list);
+            self.version = version;
+        }
+        let list = &self.list;
+        let of_it = list.iter().zip(&self.roots).filter(|(session, root)| session.id == id || list[**root].id == id);
         let mut of_it: Vec<&Session> = of_it.map(|(session, _)| session).collect();
         of_it.sort_by_key(|session| session.id != id);
         for session in of_it {
             session.line().iter().for_each(|line| take(line.as_bytes()));
-            rows(snapshot, Some(&session.id), |_, line| take(line))?;
+            rows(&snapshot, Some(&session.id), |_, line| take(line))?;
         }
         Ok(())
-    })
+    }
 }
 
 fn at_one_moment<T>(path: &Path, read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> io::Result<T> {
-    let open = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(PATIENCE)?;
-        let snapshot = connection.transaction()?;
-        read(&snapshot)
-    };
-    open().map_err(|error| io::Error::other(format!("the database cannot be read: {error}")))
+    let open = || read(&open(path)?.transaction()?);
+    open().map_err(unreadable)
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    Ok(connection)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unreadable(error: rusqlite::Error) -> io::Error {
+    io::Error::other(format!("the database cannot be read: {error}"))
 }
 
 /// A row of the table of sessions.
+#[derive(Debug)]
 struct Session {
     id: String,
     parent: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, params};
@@ -93,16 +93,16 @@ impl Table {
     }
 
     /// Every row that is sound.
-    pub(super) fn rows(&mut self) -> HashMap<PathBuf, Row> {
+    pub(super) fn rows(&mut self) -> HashMap<String, Row> {
         self.try_rows().unwrap_or_default()
     }
 
-    fn try_rows(&self) -> rusqlite::Result<HashMap<PathBuf, Row>> {
+    fn try_rows(&self) -> rusqlite::Result<HashMap<String, Row>> {
         let mut statement = self.connection.prepare("SELECT path, digest, kept FROM log")?;
         let mut rows = statement.query([])?;
         let mut known = HashMap::new();
         while let Some(row) = rows.next()? {
-            let path = PathBuf::from(row.get_ref(0)?.as_str()?);
+            let path = row.get_ref(0)?.as_str()?.to_owned();
             let kept = row.get_ref(2)?.as_blob()?;
             if i64::from(crc32c::crc32c(kept)) != row.get::<_, i64>(1)? {
                 continue;
@@ -116,11 +116,7 @@ impl Table {
     }
 
     /// Writes what changed and forgets what is gone.
-    pub(super) fn save<'l>(&mut self, changed: impl Iterator<Item = &'l Reading>, gone: &[PathBuf]) -> rusqlite::Result<()> {
-        let mut changed = changed.peekable();
-        if changed.peek().is_none() && gone.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn save<'l>(&mut self, changed: impl Iterator<Item = &'l Reading>, gone: &[String]) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         {
             let mut insert = transaction.prepare("INSERT OR REPLACE INTO log (path, digest, kept) VALUES (?1, ?2, ?3)")?;
@@ -134,7 +130,7 @@ impl Table {
             }
             let mut forget = transaction.prepare("DELETE FROM log WHERE path = ?1")?;
             for path in gone {
-                forget.execute(params![path.to_str()])?;
+                forget.execute(params![path])?;
             }
         }
         transaction.commit()

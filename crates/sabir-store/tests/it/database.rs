@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use sabir_core::event::Outcome;
 use sabir_store::account;
-use sabir_store::history::{Role, session_lines};
+use sabir_store::history::{Database, Role};
 
 use crate::{read_logs, write};
 
@@ -97,13 +97,24 @@ fn a_session_comes_whole_with_its_sub_agents() {
     let home = tempfile::tempdir().expect("a folder");
     let writer = database(home.path());
     let mut lines = Vec::new();
-    session_lines(&path(home.path()), "ses_1", |line| lines.push(String::from_utf8(line.to_vec()).expect("text"))).expect("read");
+    let mut read = Database::open(&path(home.path())).expect("a database");
+    read.session_lines("ses_1", |line| lines.push(String::from_utf8(line.to_vec()).expect("text"))).expect("read");
     assert_eq!(lines.len(), 3 + 1 + 1 + 3 * 5);
     assert!(lines[0].starts_with(r#"{"table":"session","id":"ses_1""#), "{}", lines[0]);
     assert!(lines.iter().all(|line| !line.contains('\n')));
     let dialect = sabir_core::agent::find("opencode").and_then(|agent| agent.history).expect("a history").dialect;
     assert!(lines.iter().all(|line| (dialect.detect)(line) == sabir_core::agent::Match::Yes));
-    drop(writer);
+    // What is written while it is open is there the next time: a message, and a session.
+    let count = |read: &mut Database, id: &str| {
+        let mut count = 0;
+        read.session_lines(id, |_| count += 1).expect("read");
+        count
+    };
+    assert_eq!(count(&mut read, "ses_4"), 0);
+    answer(&writer, "ses_1", "msg_5", 4000);
+    writer.execute("INSERT INTO session VALUES ('ses_4', NULL, '/', 'New', '1', 5000, 5000)", ()).expect("a session");
+    answer(&writer, "ses_4", "msg_6", 5001);
+    assert_eq!((count(&mut read, "ses_1"), count(&mut read, "ses_4")), (lines.len() + 5, 1 + 5));
 }
 
 #[test]

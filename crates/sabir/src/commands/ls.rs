@@ -1,14 +1,17 @@
 //! `sabir ls`: the sessions, the latest first.
 
 use std::io::IsTerminal as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sabir_core::fold::SessionResult;
-use sabir_core::line::LineBuffer;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::account::{self, Session};
 use sabir_store::usage::{self, Sum};
-use sabir_store::{RunFolder, whole};
+use sabir_store::{
+    RunFolder,
+    whole::{self, Workspace},
+};
 use serde::Serialize;
 
 use crate::cli::past::LsArguments;
@@ -107,32 +110,54 @@ struct Listed<'s> {
 
 fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
-    let line = |buffer: &mut LineBuffer, (session, sum): &(&Session, &Sum)| {
+    let spare = Spare::default();
+    let line = |workspace: &mut Workspace, (session, sum): &(&Session, &Sum)| {
         let result = results.then(|| {
             let mut fold = SessionResult::fold();
-            past.decode_through(buffer, session, &mut |event| fold.event(event)).map(|()| fold.finish())
+            past.decode_in(workspace, session, &mut |event| fold.event(event)).map(|()| fold.finish())
         });
         // A log that is gone or unreadable by now is listed without a result.
         let listed = listed(past, session, sum, result.and_then(Result::ok));
-        let mut line = Vec::with_capacity(if results { room(past, session) } else { 0 });
+        let mut line = spare.line();
         serde_json::to_writer(&mut line, &listed).map(|()| {
             line.push(b'\n');
             line
         })
     };
-    let take =
-        |line: serde_json::Result<Vec<u8>>| out.record(&line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?);
-    past::SESSIONS.run(sessions, LineBuffer::default, line, &mut |_| (), take)?;
+    let take = |line: serde_json::Result<Vec<u8>>| {
+        let line = line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
+        out.record(&line)?;
+        spare.give_back(line);
+        Ok::<(), Failure>(())
+    };
+    past::SESSIONS.run(sessions, Workspace::default, line, &mut |_| (), take)?;
     out.write()?;
     Ok(Exit::Completed)
 }
 
-/// How much room to take for a session with its result. What a log holds beside it is mostly more than a half, and to
-/// grow a line of megabytes step by step is to copy it.
-fn room(past: &Past, session: &Session) -> usize {
-    const MOST: u64 = 8 << 20;
-    let logs: u64 = session.logs.iter().map(|place| past.logs[*place].file.size).sum();
-    usize::try_from((logs / 2).min(MOST)).unwrap_or(0)
+/// Lines that were written. The next ones go to the same memory: to take new memory for each of thousands of lines of
+/// megabytes costs more than to write them.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Vec<u8>>>);
+
+impl Spare {
+    /// A larger one does not keep its memory.
+    const LARGEST: usize = 1 << 20;
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line(&self) -> Vec<u8> {
+        self.lines().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut line: Vec<u8>) {
+        if line.capacity() <= Self::LARGEST {
+            line.clear();
+            self.lines().push(line);
+        }
+    }
 }
 
 fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum, result: Option<SessionResult>) -> Listed<'s> {

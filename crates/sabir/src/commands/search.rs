@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sabir_core::event::Event;
-use sabir_core::line::LineBuffer;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
 use sabir_store::search::Words;
+use sabir_store::whole::Workspace;
 use serde::Serialize;
 
 use crate::cli::past::SearchArguments;
@@ -50,9 +50,9 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let is_enough = AtomicBool::new(false);
     past::SESSIONS.run(
         &sessions,
-        LineBuffer::default,
-        |buffer, session| {
-            if is_enough.load(Ordering::Relaxed) { Vec::new() } else { places(&past, session, &words, buffer) }
+        Workspace::default,
+        |workspace, session| {
+            if is_enough.load(Ordering::Relaxed) { Vec::new() } else { places(&past, session, &words, workspace) }
         },
         &mut |_| (),
         |places| {
@@ -81,12 +81,12 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
 }
 
 /// The places in a session, in order. Whole sessions are decoded only where the raw log has all the words.
-fn places(past: &Past, session: &Session, words: &Words, buffer: &mut LineBuffer) -> Vec<Place> {
+fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspace) -> Vec<Place> {
     let mut places = Vec::new();
     if !words.may_be_in(session, &past.logs) {
         return places;
     }
-    let _ = past.decode_through(buffer, session, &mut |event: &Event<'_>| {
+    let _ = past.decode_in(workspace, session, &mut |event: &Event<'_>| {
         if let Some(snippet) = event.kind.said().and_then(|text| words.snippet(text)) {
             places.push(Place {
                 session: session.id.clone(),

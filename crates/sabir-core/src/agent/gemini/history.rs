@@ -121,15 +121,15 @@ fn text_of(content: Option<&RawValue>) -> String {
     #[derive(Deserialize)]
     struct Part<'a> {
         #[serde(borrow, default)]
-        text: Option<&'a RawValue>,
+        text: Option<Text<'a>>,
         #[serde(default, deserialize_with = "json::lenient")]
         thought: Option<bool>,
     }
     match content.and_then(|content| json::parse::<StringOr<'_, Vec<Part<'_>>>>(content.get())) {
         Some(StringOr::String(text)) => text.0.into_owned(),
         Some(StringOr::Other(parts)) => {
-            let said = parts.iter().filter(|part| part.thought != Some(true));
-            said.filter_map(|part| Text::from_json(part.text?)).map(Text::into_string).collect()
+            let said = parts.into_iter().filter(|part| part.thought != Some(true));
+            said.filter_map(|part| part.text).map(Text::into_string).collect()
         }
         None => String::new(),
     }

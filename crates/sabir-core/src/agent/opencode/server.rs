@@ -310,10 +310,7 @@ impl Events {
         }
         let told = message.tools.entry(call.id.clone().into_owned()).or_default();
         if let Some(output) = call.metadata.output {
-            let news = match output.0 {
-                Cow::Borrowed(output) => Cow::Borrowed(told.news(output)),
-                Cow::Owned(output) => Cow::Owned(told.news(&output).to_owned()),
-            };
+            let news = told.news(&output).to_owned();
             facts.push(EventKind::ToolUpdate { tool_call_id: call.id, input: None, output_delta: Some(news.into()) });
         }
         Some(())

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::wire::{Exit, FileDiff, Metadata, Part, Span, ToolState, plan};
 use crate::dialect::Facts;
 use crate::diff;
-use crate::event::{Change, ChangeSource, EventKind, ToolKind, ToolStatus};
+use crate::event::{Change, ChangeSource, EventKind, Text, ToolKind, ToolStatus};
 use crate::json::{self, Str};
 
 /// A tool call at some point of its life.
@@ -23,7 +23,7 @@ impl<'a> ToolCall<'a> {
     /// The call that a part of the type `tool` is about.
     pub(in crate::agent) fn of(part: Part<'a>) -> Option<Self> {
         let state = part.state?;
-        let metadata = state.metadata.and_then(|metadata| json::parse(metadata.get())).unwrap_or_default();
+        let metadata = state.metadata.and_then(|metadata| json::parse(metadata.0)).unwrap_or_default();
         let id = part.call_id.or(part.id)?.0;
         Some(Self { id, name: part.tool.map_or(Cow::Borrowed("unknown"), Cow::from), state, metadata })
     }
@@ -66,7 +66,7 @@ impl<'a> ToolCall<'a> {
         facts.push(EventKind::ToolEnd {
             tool_call_id: id,
             ok: status == ToolStatus::Ok,
-            output: state.output.or(state.error).map(Cow::from).map(Into::into),
+            output: state.output.or(state.error),
             status,
             exit_code: if let Exit::Code(code) = metadata.exit { Some(code) } else { None },
             duration_ms: time.start().zip(time.end()).and_then(|(start, end)| end.millis_since(start)),
@@ -88,13 +88,13 @@ const DENIED: &[&str] = &["The user rejected permission", "The user has specifie
 
 /// A call is `completed` also when its command failed or was stopped, or when there is no such tool.
 fn status(name: &str, state: &ToolState<'_>, exit: Exit) -> ToolStatus {
-    let output = state.output.as_deref().unwrap_or("");
-    let error = state.error.as_deref().unwrap_or("");
+    // Looked at only where it matters: most outputs are long, and pass through as they are written.
+    let says = |text: &Option<Text<'_>>, judge: &dyn Fn(&str) -> bool| text.as_deref().is_some_and(judge);
     match (&*state.status, exit) {
-        ("error", _) if DENIED.iter().any(|start| error.starts_with(start)) => ToolStatus::Denied,
-        ("error", _) if error.starts_with("Tool execution aborted") => ToolStatus::Cancelled,
+        ("error", _) if says(&state.error, &|error| DENIED.iter().any(|start| error.starts_with(start))) => ToolStatus::Denied,
+        ("error", _) if says(&state.error, &|error| error.starts_with("Tool execution aborted")) => ToolStatus::Cancelled,
         ("error", _) => ToolStatus::Error,
-        (_, Exit::Stopped) if output.contains("aborted the command") => ToolStatus::Cancelled,
+        (_, Exit::Stopped) if says(&state.output, &|output| output.contains("aborted the command")) => ToolStatus::Cancelled,
         (_, Exit::Stopped) => ToolStatus::Error,
         (_, Exit::Code(code)) if code != 0 => ToolStatus::Error,
         _ if name == "invalid" => ToolStatus::Error,

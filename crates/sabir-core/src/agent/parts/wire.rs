@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
-use crate::event::{EventKind, PlanItem, PlanStatus, UsageScope};
+use crate::event::{EventKind, PlanItem, PlanStatus, Text, UsageScope};
 use crate::history::Spent;
-use crate::json::{self, Str};
+use crate::json::{self, Str, Unread};
 use crate::time::Timestamp;
 
 /// A part of a message.
@@ -67,13 +67,13 @@ pub(in crate::agent) struct ToolState<'a> {
     #[serde(borrow)]
     pub(in crate::agent) input: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(in crate::agent) output: Option<Str<'a>>,
+    pub(in crate::agent) output: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(in crate::agent) error: Option<Str<'a>>,
+    pub(in crate::agent) error: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(in crate::agent) title: Option<Str<'a>>,
     #[serde(borrow)]
-    pub(in crate::agent) metadata: Option<&'a RawValue>,
+    pub(in crate::agent) metadata: Option<Unread<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) time: Option<Span>,
 }
@@ -85,7 +85,7 @@ pub(in crate::agent) struct Metadata<'a> {
     pub(in crate::agent) exit: Exit,
     /// The output so far, of a command that runs.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(in crate::agent) output: Option<Str<'a>>,
+    pub(in crate::agent) output: Option<Text<'a>>,
     /// The session of a sub-agent.
     #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
     pub(in crate::agent) session_id: Option<Str<'a>>,

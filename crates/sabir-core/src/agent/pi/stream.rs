@@ -206,7 +206,7 @@ impl Stream {
     }
 
     pub(super) fn message_end<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
-        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.get())).unwrap_or_default();
+        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.0)).unwrap_or_default();
         let reason = message.stop_reason.map_or_else(String::new, |reason| reason.0.into_owned());
         self.answer.clear();
         for (index, block) in (0..).zip(blocks) {

@@ -41,10 +41,7 @@ impl Tools {
             "tool_execution_update" => {
                 let text = wire.partial_result.and_then(|result| result.into_parts().1);
                 let (Some(text), Some(tool)) = (text, self.open.get_mut(&*id)) else { return };
-                let news = match text {
-                    Cow::Borrowed(text) => Cow::Borrowed(tool.output.news(text)),
-                    Cow::Owned(text) => Cow::Owned(tool.output.news(&text).to_owned()),
-                };
+                let news = tool.output.news(&text).to_owned();
                 facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news.into()) });
             }
             _ => {
@@ -89,11 +86,11 @@ impl Tools {
                 source: ChangeSource::Reported,
             });
         }
-        let (status, exit_code) = tool_ending(end.failed, output.as_deref().unwrap_or(""));
+        let (status, exit_code) = if end.failed { failure(output.as_deref().unwrap_or("")) } else { (ToolStatus::Ok, None) };
         facts.push(EventKind::ToolEnd {
             tool_call_id: id.0,
             ok: status == ToolStatus::Ok,
-            output: output.map(Into::into),
+            output,
             status,
             exit_code,
             duration_ms: end.duration_ms,
@@ -102,10 +99,7 @@ impl Tools {
 }
 
 /// Pi gives a command's exit code, and what stopped it, only in the last line of its output.
-fn tool_ending(failed: bool, output: &str) -> (ToolStatus, Option<i32>) {
-    if !failed {
-        return (ToolStatus::Ok, None);
-    }
+fn failure(output: &str) -> (ToolStatus, Option<i32>) {
     match output.trim_end().rsplit('\n').next().unwrap_or("") {
         "Command aborted" | "Operation aborted" => (ToolStatus::Cancelled, None),
         last => (ToolStatus::Error, last.strip_prefix("Command exited with code ").and_then(|code| code.parse().ok())),
@@ -129,14 +123,13 @@ fn path_in(patch: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ToolStatus, path_in, tool_ending};
+    use super::{ToolStatus, failure, path_in};
 
     #[test]
     fn the_exit_code_is_in_the_last_line() {
-        assert_eq!(tool_ending(true, "out\n\n\nCommand exited with code 3"), (ToolStatus::Error, Some(3)));
-        assert_eq!(tool_ending(true, "Command timed out after 2 seconds"), (ToolStatus::Error, None));
-        assert_eq!(tool_ending(true, "partial\n\nCommand aborted"), (ToolStatus::Cancelled, None));
-        assert_eq!(tool_ending(false, "Command exited with code 3"), (ToolStatus::Ok, None));
+        assert_eq!(failure("out\n\n\nCommand exited with code 3"), (ToolStatus::Error, Some(3)));
+        assert_eq!(failure("Command timed out after 2 seconds"), (ToolStatus::Error, None));
+        assert_eq!(failure("partial\n\nCommand aborted"), (ToolStatus::Cancelled, None));
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::event::{CostParts, EventKind, UsageScope};
+use crate::event::{CostParts, EventKind, Text, UsageScope};
 use crate::history::Spent;
-use crate::json::{self, Str};
+use crate::json::{self, Str, Unread};
 
 /// Any line. Messages stay raw: most lines only repeat one that was read before.
 #[derive(Deserialize)]
@@ -88,7 +88,7 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) role: Str<'a>,
     #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
+    pub(super) content: Option<Unread<'a>>,
     #[serde(borrow)]
     pub(super) model: Option<Str<'a>>,
     #[serde(borrow)]
@@ -120,9 +120,16 @@ pub(super) struct Block<'a> {
 #[derive(Deserialize)]
 pub(super) struct ToolResult<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    content: Option<Vec<Block<'a>>>,
+    content: Option<Vec<Output<'a>>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     details: Option<Details<'a>>,
+}
+
+/// A piece of it.
+#[derive(Deserialize)]
+struct Output<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -133,10 +140,10 @@ struct Details<'a> {
 
 impl<'a> ToolResult<'a> {
     /// The unified diff of an edit, and all the text.
-    pub(super) fn into_parts(self) -> (Option<Cow<'a, str>>, Option<Cow<'a, str>>) {
+    pub(super) fn into_parts(self) -> (Option<Cow<'a, str>>, Option<Text<'a>>) {
         let patch = self.details.and_then(|details| details.patch).map(Cow::from);
-        let mut texts = self.content.into_iter().flatten().filter_map(|block| block.text).map(Cow::from);
-        let text = texts.next().map(|first| texts.fold(first, |all, next| all + next));
+        let mut texts = self.content.into_iter().flatten().filter_map(|piece| piece.text);
+        let text = texts.next().map(|first| texts.fold(first, |all, next| (all.into_string() + &next).into()));
         (patch, text)
     }
 }

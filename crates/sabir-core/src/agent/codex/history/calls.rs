@@ -266,6 +266,9 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// What Codex says of a call is not longer.
+const LONGEST: usize = 1_024;
+
 /// How results begin, or what they say, of calls that did not do what was asked.
 fn status_of(text: &Text<'_>) -> ToolStatus {
     const FAILED: &[&str] = &[
@@ -281,7 +284,8 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
     ];
     // None of these words is written otherwise in JSON.
     let text = text.escaped().unwrap_or(text);
-    let rejected = memchr::memmem::find(text.as_bytes(), b"rejected by user").is_some();
+    // What Codex says itself is short; a program may print the same words.
+    let rejected = text.len() < LONGEST && text.contains("rejected by user");
     if rejected || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
         ToolStatus::Denied
     } else if text.starts_with("aborted") {
@@ -297,7 +301,6 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
 /// text may be as it is written in JSON: the lines have nothing that is written otherwise but their ends.
 fn headed(text: &str, line_end: &str) -> Option<(Option<i32>, usize)> {
     const HEADS: &[&str] = &["Chunk ID: ", "Wall time", "Exit code: ", "Process ", "Script "];
-    const LONGEST: usize = 1_024;
     if !HEADS.iter().any(|start| text.starts_with(start)) {
         return None;
     }
@@ -371,6 +374,8 @@ mod tests {
             outcome("patch rejected: writing outside of the project; rejected by user approval settings").1,
             ToolStatus::Denied
         );
+        let printed = format!("{}\nrejected by user\n", "a line of a log\n".repeat(100));
+        assert_eq!(outcome(&printed).1, ToolStatus::Ok);
         assert_eq!(outcome("aborted by user after 3.1s").1, ToolStatus::Cancelled);
         assert_eq!(outcome("Script failed\nWall time 0.0 seconds\nOutput:\nScript error:\nno").1, ToolStatus::Error);
         assert_eq!(outcome(r#"{"output":"mine"}"#), (r#"{"output":"mine"}"#.into(), ToolStatus::Ok, None));

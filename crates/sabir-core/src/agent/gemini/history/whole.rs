@@ -10,9 +10,9 @@ use super::super::stream::{plan, shell_ending};
 use super::{Entry, folder_in, is_furniture, text_of};
 use crate::dialect::{End, Fact, Facts, Held, Said, Verdict};
 use crate::diff;
-use crate::event::{Cause, Change, ChangeSource, EventKind, Outcome, ToolKind, ToolStatus};
+use crate::event::{Cause, Change, ChangeSource, EventKind, Outcome, Text, ToolKind, ToolStatus};
 use crate::history::{Spent, id_of};
-use crate::json::{self, JsonDialect, Str, StringOr};
+use crate::json::{self, JsonDialect, Str, Unread};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -71,8 +71,8 @@ struct Call<'a> {
     status: Option<Str<'a>>,
     #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    result_display: Option<StringOr<'a, Display<'a>>>,
+    #[serde(borrow, default)]
+    result_display: Option<Unread<'a>>,
     #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
 }
@@ -81,26 +81,26 @@ struct Call<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(borrow, default)]
     function_response: Option<FunctionResponse<'a>>,
 }
 
 #[derive(Deserialize)]
 struct FunctionResponse<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(borrow, default)]
     response: Option<Given<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Given<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    output: Option<Str<'a>>,
+    output: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    error: Option<Str<'a>>,
+    error: Option<Text<'a>>,
 }
 
 /// What people are shown for a call.
-#[derive(Deserialize, Clone)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Display<'a> {
     #[serde(borrow, default)]
@@ -344,10 +344,13 @@ fn told<'a>(calls: &mut Vec<(String, bool)>, call: Call<'a>, facts: &mut Facts<'
 fn tool_end<'a>(call: Call<'a>, kind: ToolKind, facts: &mut Facts<'a>) {
     let mut given = call.result.into_iter().flatten().filter_map(|answer| answer.function_response?.response);
     let given = given.next();
-    let report = given.as_ref().and_then(|given| given.output.as_deref()).unwrap_or_default();
     let problem = given.as_ref().and_then(|given| given.error.as_deref()).unwrap_or_default();
     // What the model is told of a command has its exit code; what people are shown mostly has not.
-    let (exit_code, killed) = if kind == ToolKind::Execute { shell_ending(report) } else { (None, false) };
+    let (exit_code, killed) = if kind == ToolKind::Execute {
+        shell_ending(given.as_ref().and_then(|given| given.output.as_deref()).unwrap_or_default())
+    } else {
+        (None, false)
+    };
     let refused = problem.contains("denied by policy")
         // A tool of its own that this approval mode does not offer; of other names nothing is known.
         || kind != ToolKind::Other && problem.starts_with("Tool \"") && problem.contains("\" not found");
@@ -357,20 +360,17 @@ fn tool_end<'a>(call: Call<'a>, kind: ToolKind, facts: &mut Facts<'a>) {
         Some("error") if refused => ToolStatus::Denied,
         _ => ToolStatus::Error,
     };
-    let output = match call.result_display {
-        Some(StringOr::String(text)) => Some(text),
-        Some(StringOr::Other(display)) => {
-            if status == ToolStatus::Ok {
-                file_change(display, &call.id, facts);
-            }
-            given.and_then(|given| given.output.or(given.error))
-        }
-        None => given.and_then(|given| given.output.or(given.error)),
-    };
+    let shown = call.result_display.and_then(|display| json::parse::<Text<'a>>(display.0));
+    if let (None, ToolStatus::Ok, Some(display)) =
+        (&shown, status, call.result_display.and_then(|display| json::parse(display.0)))
+    {
+        file_change(display, &call.id, facts);
+    }
+    let output = shown.or_else(|| given.and_then(|given| given.output.or(given.error)));
     facts.push(EventKind::ToolEnd {
         tool_call_id: call.id.0,
         ok: status == ToolStatus::Ok,
-        output: output.map(Cow::from).map(Into::into),
+        output,
         status,
         exit_code,
         duration_ms: None,

@@ -132,7 +132,7 @@ impl Log {
         self.failed = 0;
         self.stream.last = None;
         self.stream.answer.clear();
-        let text = match message.content.and_then(|content| json::parse::<StringOr<'a, Vec<Block<'a>>>>(content.get())) {
+        let text = match message.content.and_then(|content| json::parse::<StringOr<'a, Vec<Block<'a>>>>(content.0)) {
             Some(StringOr::String(text)) => text.into(),
             Some(StringOr::Other(blocks)) => {
                 Cow::Owned(blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect())
@@ -153,7 +153,7 @@ impl Log {
         }
         facts.push(EventKind::TurnStart { turn: 0 });
         self.in_turn = true;
-        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.get())).unwrap_or_default();
+        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.0)).unwrap_or_default();
         self.stream.begin(&message, facts);
         self.stream.message_end(message, facts);
         // An attempt that failed has calls that were never made.

@@ -15,7 +15,7 @@ pub use ledger::{Ledger, Response, Spent, id_of, id_with, time_of};
 use crate::agent::DialectEntry;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 4;
+pub const REVISION: u32 = 5;
 
 /// Where an agent keeps its logs and how they are read.
 #[derive(Debug, Clone, Copy)]

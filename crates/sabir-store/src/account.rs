@@ -4,14 +4,14 @@
 //! spawned thread is written with the history of its parent. Copies have the same [key](Response::key); of them the one
 //! with the largest output says how it ended, and the earliest says when it was and whose it is.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Deref;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
-use sabir_core::history::{Response, Spent, id_of};
+use sabir_core::history::{Ledger, Response, Spent, id_of};
 
 use crate::history::Role;
 use crate::index::Log;
@@ -76,8 +76,8 @@ impl Deref for Told<'_> {
     }
 }
 
-/// Makes sessions of files. Logs of sub-agents belong to the session that they name; those whose session is gone are
-/// sessions of their own.
+/// Makes sessions of files. Logs of sub-agents belong to the session that they name, or that the sub-agent which started
+/// them belongs to; those whose session is gone are sessions of their own. A log that is there twice is one session.
 pub fn sessions(logs: &[Log]) -> Vec<Session> {
     sessions_from(logs, 0)
 }
@@ -88,20 +88,43 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
     let mut by_id: HashMap<(&str, &str), usize> = HashMap::new();
     for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
-            Role::Session(id) => id.as_str(),
+            Role::Session(id) if log.ledger.parent.is_none() => id.as_str(),
             Role::Run(folder) => folder.id(),
             _ => continue,
         };
-        by_id.entry((log.file.agent.id.0, id)).or_insert(sessions.len());
+        match by_id.entry((log.file.agent.id.0, id)) {
+            Entry::Vacant(new) => {
+                new.insert(sessions.len());
+            }
+            // Logs that were copied from elsewhere: what tells nothing that another one does not tell is that one.
+            Entry::Occupied(known) => {
+                let session = &mut sessions[*known.get()];
+                let other = &logs[session.logs[0]].ledger;
+                if has_all_of(other, &log.ledger) {
+                    continue;
+                } else if has_all_of(&log.ledger, other) {
+                    *session = Session::of(log, id, place);
+                    continue;
+                }
+            }
+        }
         sessions.push(Session::of(log, id, place));
     }
     for (place, log) in logs.iter().enumerate().skip(from) {
-        let id = match &log.file.role {
-            Role::Session(_) | Role::Run(_) | Role::Database => continue,
-            Role::Of(id) => id.as_str(),
-            Role::Stray => log.ledger.session.as_deref().unwrap_or_default(),
+        let agent = log.file.agent.id.0;
+        let id = match (&log.file.role, log.ledger.parent.as_deref()) {
+            (Role::Session(id), Some(parent)) => {
+                // What it starts itself belongs where it does.
+                if let Some(known) = by_id.get(&(agent, parent)).copied() {
+                    by_id.entry((agent, id.as_str())).or_insert(known);
+                }
+                id.as_str()
+            }
+            (Role::Session(_) | Role::Run(_) | Role::Database, _) => continue,
+            (Role::Of(id), _) => id.as_str(),
+            (Role::Stray, _) => log.ledger.session.as_deref().unwrap_or_default(),
         };
-        match by_id.entry((log.file.agent.id.0, id)) {
+        match by_id.entry((agent, id)) {
             Entry::Occupied(known) => sessions[*known.get()].join(log, place),
             Entry::Vacant(new) => {
                 new.insert(sessions.len());
@@ -141,7 +164,9 @@ impl Session {
         self.first = [self.first, ledger.first].into_iter().flatten().min();
         self.last = self.last.max(ledger.last);
         self.spent.add(&ledger.spent());
-        self.calls += u64::from(ledger.calls) + ledger.responses.iter().map(|response| u64::from(response.calls)).sum::<u64>();
+        // A sub-agent's log may begin with a copy of its session's.
+        let own = ledger.responses.iter().filter(|response| ledger.parent.is_none() || !response.copied);
+        self.calls += u64::from(ledger.calls) + own.map(|response| u64::from(response.calls)).sum::<u64>();
         for model in &ledger.models {
             if !self.models.contains(model) {
                 self.models.push(model.clone());
@@ -149,6 +174,15 @@ impl Session {
         }
         self.logs.push(place);
     }
+}
+
+/// Whether one account of a session tells all that another one does.
+fn has_all_of(one: &Ledger, other: &Ledger) -> bool {
+    if one.last < other.last || one.calls < other.calls || one.responses.len() < other.responses.len() {
+        return false;
+    }
+    let known: HashSet<u64> = one.responses.iter().map(Response::key).collect();
+    other.responses.iter().all(|response| known.contains(&response.key()))
 }
 
 /// Every response once, those of a session together.

@@ -150,9 +150,10 @@ impl RunFolder {
         &self.path
     }
 
-    /// Whether there is a journal, or at least the beginning of one.
+    /// Whether there is a journal, or at least the beginning of one. A folder that can't be looked into may be one.
     pub fn exists(&self) -> bool {
-        self.path.join(LOCK).is_file() || self.segments().is_ok_and(|numbers| !numbers.is_empty())
+        self.path.join(LOCK).is_file()
+            || self.segments().map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |numbers| !numbers.is_empty())
     }
 
     /// The file of a segment.

@@ -12,7 +12,7 @@ use crate::account::{self, Session};
 use crate::history::{self, Places};
 use crate::index::{self, Index, Log};
 use crate::layout::Home;
-use crate::runs::{self, RunLog};
+use crate::runs::{self, RunLog, Runs};
 use crate::whole::{self, Workspace};
 
 /// All sessions in short.
@@ -47,12 +47,10 @@ pub fn load(
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     let mut logs = read.logs;
-    let mut of_journal = home.map_or_else(Vec::new, |home| {
-        runs::runs(home).unwrap_or_else(|error| {
-            failures.push((home.path().to_path_buf(), error));
-            Vec::new()
-        })
+    let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
+        runs::runs(home).unwrap_or_else(|error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() })
     });
+    failures.extend(unreadable);
     of_journal.retain(|run| chosen(run.log.file.agent));
     let mut sessions = account::sessions(&logs);
     let ids: HashSet<&str> = sessions.iter().map(|session| session.id.as_str()).collect();

@@ -36,8 +36,8 @@ pub fn stored(home: &Home) -> io::Result<Vec<Stored>> {
     for folder in home.runs()? {
         match look(folder) {
             Ok(run) => all.push(run),
-            // Somebody else removed it meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Somebody else removed it meanwhile, or it is somebody else's.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,16 +1,21 @@
 //! Runs of the journal in the same list as the sessions that agents logged.
 
 use std::io;
+use std::path::PathBuf;
 
 use sabir_core::agent::{self, Agent};
-use sabir_core::event::Outcome;
+use sabir_core::event::{EventKind, Outcome};
+use sabir_core::fold::SessionResult;
 use sabir_core::history::{Ledger, Response, Spent, id_of};
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use crate::history::{LogFile, Progress, Role};
 use crate::index::Log;
 use crate::layout::{Home, RunFolder};
+use crate::reader::Reader;
 use crate::summary::{self, State, Summary};
+use crate::whole;
 
 /// A run of the journal, as a log.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub struct RunLog {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Short {
+    #[serde(default)]
+    agent: Option<String>,
     #[serde(default)]
     agent_version: Option<String>,
     #[serde(default)]
@@ -59,29 +66,104 @@ struct Tokens {
     reasoning: Option<u64>,
 }
 
-/// Every run of the journal that can be read. A run of an agent that this version does not know is left out.
-pub fn runs(home: &Home) -> io::Result<Vec<RunLog>> {
-    let folders = home.runs()?;
-    Ok(folders.into_iter().filter_map(|folder| run(&folder, summary::summary(&folder).ok()?)).collect())
+/// What there is in a journal.
+#[derive(Debug, Default)]
+pub struct Runs {
+    /// The runs.
+    pub runs: Vec<RunLog>,
+    /// Runs that can't be told of, and why.
+    pub failures: Vec<(PathBuf, io::Error)>,
 }
 
-fn run(folder: &RunFolder, summary: Summary) -> Option<RunLog> {
+/// Every run of the journal.
+pub fn runs(home: &Home) -> io::Result<Runs> {
+    let mut all = Runs::default();
+    for folder in home.runs()? {
+        match summary::summary(&folder).and_then(|summary| run(&folder, summary)) {
+            Ok(run) => all.runs.extend(run),
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => all.failures.push((folder.path().to_path_buf(), error)),
+        }
+    }
+    Ok(all)
+}
+
+/// What the events of a run tell where its first or its last record is lost.
+struct Told {
+    result: Option<Short>,
+    started: Option<Timestamp>,
+    cwd: Option<String>,
+    prompt: Option<String>,
+    ended: bool,
+}
+
+impl Told {
+    fn by_events(folder: &RunFolder) -> io::Result<Self> {
+        let mut told = Self { result: None, started: None, cwd: None, prompt: None, ended: false };
+        let mut fold = SessionResult::fold();
+        whole::kept_events(folder, &mut |event| {
+            told.started = told.started.or(event.at);
+            match &event.kind {
+                EventKind::Session { cwd: Some(cwd), .. } if told.cwd.is_none() => told.cwd = Some(cwd.clone().into_owned()),
+                EventKind::Prompt { text } if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
+                EventKind::Exited { .. } => told.ended = true,
+                _ => {}
+            }
+            fold.event(event);
+        })?;
+        told.result = serde_json::to_vec(&fold.finish()).ok().and_then(|result| serde_json::from_slice(&result).ok());
+        Ok(told)
+    }
+}
+
+/// Whether nothing was ever written to a run: its writer has only begun, or was killed before it had.
+fn is_blank(folder: &RunFolder) -> io::Result<bool> {
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    Ok(reader.next()?.is_none() && reader.damage().is_none())
+}
+
+fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
     let Summary { state, meta, result, .. } = summary;
-    let meta = meta?;
-    let agent: &'static Agent = agent::find(&meta.agent)?;
-    let started = meta.started.map(sabir_core::time::Timestamp::as_millis);
-    let result: Option<Short> = result.and_then(|result| serde_json::from_slice(&result).ok());
+    let mut result: Option<Short> = result.and_then(|result| serde_json::from_slice(&result).ok());
+    let is_broken_off = state != State::Running && result.is_none();
+    let told = if meta.is_none() || is_broken_off { Some(Told::by_events(folder)?) } else { None };
+    let has_ended = result.is_some() || told.as_ref().is_some_and(|told| told.ended);
+    let (mut started, mut cwd, mut prompt) = (None, None, None);
+    if let Some(told) = told {
+        result = result.or(told.result);
+        (started, cwd, prompt) = (told.started, told.cwd, told.prompt);
+    }
+    let mut version = None;
+    let name = match meta {
+        Some(meta) => {
+            (started, cwd, prompt) = (meta.started.or(started), Some(meta.cwd), Some(meta.prompt));
+            version = meta.agent_version;
+            Some(meta.agent)
+        }
+        None => result.as_ref().and_then(|result| result.agent.clone()),
+    };
+    let name = match name {
+        Some(name) => name,
+        None if state == State::Running || is_blank(folder)? => return Ok(None),
+        None => return Err(io::Error::other("the beginning of the run is damaged, and with it whose it was")),
+    };
+    let unknown = || io::Error::other(format!("this version of Sabir does not know the agent {name}"));
+    let agent: &'static Agent = agent::find(&name).ok_or_else(unknown)?;
+    let started = started.map(Timestamp::as_millis);
     let mut ledger = Ledger::default();
     ledger.session = Some(folder.id().to_owned());
-    ledger.cwd = Some(meta.cwd);
-    ledger.version = meta.agent_version;
+    ledger.cwd = cwd;
+    ledger.version = version;
     ledger.saw(started);
     ledger.outcome = Some(if state == State::Died { Outcome::Crashed } else { Outcome::Incomplete });
-    ledger.entitle(&meta.prompt);
+    ledger.entitle(&prompt.unwrap_or_default());
     let mut session = None;
     if let Some(result) = result {
         ledger.last = started.zip(result.duration_ms).map(|(start, duration)| start.saturating_add(duration)).or(started);
-        ledger.outcome = Some(result.outcome);
+        if has_ended {
+            ledger.outcome = Some(result.outcome);
+        }
         ledger.version = result.agent_version.or(ledger.version);
         session = result.session_id;
         let mut calls = u16::try_from(result.tool_calls.len()).unwrap_or(u16::MAX);
@@ -117,5 +199,5 @@ fn run(folder: &RunFolder, summary: Summary) -> Option<RunLog> {
         modified: 0,
         identity: (0, 0),
     };
-    Some(RunLog { log: Log { file, ledger: Box::new(ledger), progress: Progress::default() }, session, state })
+    Ok(Some(RunLog { log: Log { file, ledger: Box::new(ledger), progress: Progress::default() }, session, state }))
 }

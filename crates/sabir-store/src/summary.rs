@@ -68,8 +68,16 @@ fn meta(folder: &RunFolder, numbers: &[u32]) -> io::Result<Option<Meta>> {
         }
         first = Some((*number, header.epoch));
     }
-    let Some((number, _)) = first else { return Ok(None) };
-    let mut reader = Reader::only(folder.clone(), number);
+    if let Some((number, _)) = first
+        && let Some(meta) = first_meta(Reader::only(folder.clone(), number))?
+    {
+        return Ok(Some(meta));
+    }
+    // Behind a damaged head it may be whole.
+    Reader::of(folder.clone()).map_or(Ok(None), first_meta)
+}
+
+fn first_meta(mut reader: Reader) -> io::Result<Option<Meta>> {
     let record = reader.next()?.filter(|record| record.kind == Kind::Meta);
     Ok(record.and_then(|record| serde_json::from_slice(record.payload).ok()))
 }

@@ -94,7 +94,7 @@ fn database_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l Path> {
 }
 
 /// The events as they were made when the run was watched.
-fn kept_events(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+pub(crate) fn kept_events(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
     let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
     while let Some(record) = reader.next()? {
         if record.kind == Kind::Event

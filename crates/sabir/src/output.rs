@@ -54,6 +54,8 @@ pub(crate) struct Options {
     pub(crate) result: ResultOptions,
     pub(crate) session_id: Option<String>,
     pub(crate) logs: bool,
+    /// A transcript shows what was changed in files.
+    pub(crate) diffs: bool,
 }
 
 /// Turns events into what is printed.
@@ -70,7 +72,10 @@ impl Output {
     pub(crate) fn new(name: &str, options: Options) -> Self {
         match name {
             RESULT => Self::Result(Box::new(SessionResult::fold_with(options.result))),
-            HUMAN => Self::Human(Box::new(Human::new(options.result, color(), width()))),
+            HUMAN => {
+                let human = Human::new(options.result, color(), width());
+                Self::Human(Box::new(if options.diffs { human.with_diffs() } else { human }))
+            }
             ANSWER => Self::Answer,
             name => match view::find(name) {
                 Some(entry) => {

@@ -3,19 +3,20 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
 use sabir_store::account::Session;
-use sabir_store::history::Places;
+use sabir_store::history::{Places, Role};
+use sabir_store::index::Log;
 use sabir_store::{Home, parallel};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
 use crate::failure::Failure;
 use crate::print::progress::Progress;
-use crate::print::{hint, warning};
+use crate::print::{hint, note, warning};
 use crate::when;
 
 /// All sessions in short. To take apart what was read of a large history takes a while, and the process ends anyway.
@@ -65,6 +66,24 @@ fn tell_failures(failures: &[(PathBuf, io::Error)]) {
     }
 }
 
+/// Says that there is nothing, and what could be.
+pub(crate) fn tell_nothing() {
+    note("no agent has logged anything here yet");
+    hint("`sabir doctor` says which agents are installed; `sabir demo` shows runs of some");
+}
+
+/// Says how many lines do not count, and in which logs: `show` tells what they are.
+pub(crate) fn tell_bad_lines(logs: &[Log]) {
+    let bad = |log: &&Log| log.ledger.bad_lines + log.progress.long_lines > 0;
+    let lines: u64 = logs.iter().map(|log| log.ledger.bad_lines + log.progress.long_lines).sum();
+    let Some(first) = logs.iter().find(bad) else { return };
+    let more = match logs.iter().filter(bad).count() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    warning(&format!("lines that are not JSON or too long, and do not count: {lines}, in {}{more}", first.file.path.display()));
+}
+
 /// The home folder and the variables that move agents' folders.
 pub(crate) fn places() -> Places {
     let roots = agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).flat_map(|history| history.roots);
@@ -76,29 +95,64 @@ pub(crate) fn places() -> Places {
 impl Past {
     /// The session whose id starts so.
     pub(crate) fn session(&self, prefix: &str) -> Result<&Session, Failure> {
-        let all = self.sessions.iter().chain(&self.parts);
-        let mut matching: Vec<&Session> = all.filter(|session| session.id.starts_with(prefix)).collect();
-        if let Some(exact) = matching.iter().find(|session| session.id == prefix) {
+        if prefix.is_empty() {
+            return Err(Failure::usage("the id is empty").hint("`sabir ls` lists the sessions"));
+        }
+        let all = || self.sessions.iter().chain(&self.parts);
+        let mut matching: Vec<&Session> = all().filter(|session| session.id.starts_with(prefix)).collect();
+        // Of two that were copied together, the one that goes further.
+        if let Some(exact) = matching.iter().filter(|session| session.id == prefix).max_by_key(|session| session.last) {
             return Ok(exact);
+        }
+        if matching.is_empty() {
+            matching = all().filter(|session| self.has_part(session, prefix)).collect();
         }
         matching.sort_by_key(|session| std::cmp::Reverse(session.last));
         match *matching {
             [session] => Ok(session),
             [] => Err(Failure::usage(format!("there is no session whose id starts with {prefix}"))
                 .hint("`sabir ls` lists the sessions")),
-            [first, second, ..] => Err(Failure::usage(format!("{} sessions start with {prefix}", matching.len())).hint(format!(
-                "give more of the id, e.g. {} or {}",
-                unique(&first.id, &second.id),
-                unique(&second.id, &first.id)
-            ))),
+            [first, second, ..] => {
+                let ids = ShortIds::new(self);
+                Err(Failure::usage(format!("{} sessions start with {prefix}", matching.len())).hint(format!(
+                    "give more of the id, e.g. {} or {}",
+                    ids.of(&first.id),
+                    ids.of(&second.id)
+                )))
+            }
         }
+    }
+
+    /// Whether a log of that id is a part of the session: a sub-agent may have an id of its own.
+    fn has_part(&self, session: &Session, prefix: &str) -> bool {
+        let mut roles = session.logs.iter().map(|place| &self.logs[*place].file.role);
+        roles.any(|role| matches!(role, Role::Session(id) if id.starts_with(prefix)))
     }
 }
 
-/// The shortest beginning of an id that another one does not have.
-fn unique(id: &str, other: &str) -> String {
-    let shared = id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
-    id.chars().take(shared + 1).collect()
+/// How much of an id is shown where that is enough.
+const SHORT: usize = 8;
+
+/// Beginnings of ids that tell all sessions apart.
+pub(crate) struct ShortIds<'p>(Vec<&'p str>);
+
+impl<'p> ShortIds<'p> {
+    pub(crate) fn new(past: &'p Past) -> Self {
+        let mut ids: Vec<&str> = past.sessions.iter().chain(&past.parts).map(|session| session.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Self(ids)
+    }
+
+    /// The shortest beginning of an id that no other one has.
+    pub(crate) fn of(&self, id: &str) -> String {
+        let place = self.0.partition_point(|known| *known < id);
+        let before = place.checked_sub(1).and_then(|before| self.0.get(before));
+        let after = self.0[place..].iter().find(|known| **known != id);
+        let shared = |other: &&str| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        let needed = before.into_iter().chain(after).map(shared).max().map_or(0, |shared| shared + 1);
+        id.chars().take(needed.max(SHORT)).collect()
+    }
 }
 
 /// Which sessions are meant.
@@ -106,23 +160,45 @@ pub(crate) struct Filter {
     pub(crate) agent: Option<&'static Agent>,
     pub(crate) since: Option<i64>,
     pub(crate) until: Option<i64>,
-    project: Option<String>,
+    project: Option<Project>,
     model: Option<String>,
+}
+
+/// Which working folders are meant.
+enum Project {
+    /// This one and those in it.
+    Folder(PathBuf),
+    /// Those whose path has this in it.
+    Word(String),
+}
+
+impl Project {
+    /// A folder is meant by its path; a mere name may be any part of one.
+    fn of(text: &str) -> Self {
+        match std::fs::canonicalize(text) {
+            Ok(path) if text.contains(['/', '\\', '.']) => Self::Folder(path),
+            // One that is gone.
+            _ if Path::new(text).is_absolute() => Self::Folder(PathBuf::from(text)),
+            _ => Self::Word(text.to_owned()),
+        }
+    }
+
+    fn has(&self, cwd: &str) -> bool {
+        match self {
+            Self::Folder(folder) => Path::new(cwd).starts_with(folder),
+            Self::Word(word) => cwd.contains(word.as_str()),
+        }
+    }
 }
 
 impl Filter {
     pub(crate) fn new(which: &Which, zone: &TimeZone) -> Result<Self, Failure> {
         let moment = |text: &Option<String>, is_end| text.as_deref().map(|text| when::parse(text, zone, is_end)).transpose();
-        // A folder is meant by its path; a mere name may be any part of one.
-        let project = which.project.as_deref().map(|project| match std::fs::canonicalize(project) {
-            Ok(path) if project.contains(['/', '\\', '.']) => path.display().to_string(),
-            _ => project.to_owned(),
-        });
         Ok(Self {
             agent: which.agent.as_deref().map(agents::find).transpose()?,
             since: moment(&which.since, false)?,
             until: moment(&which.until, true)?,
-            project,
+            project: which.project.as_deref().map(Project::of),
             model: which.model.as_deref().map(str::to_lowercase),
         })
     }
@@ -134,7 +210,7 @@ impl Filter {
 
     /// Whether a session is in the project.
     pub(crate) fn session(&self, session: &Session) -> bool {
-        let inside = |project: &String| session.cwd.as_ref().is_some_and(|cwd| cwd.contains(project.as_str()));
+        let inside = |project: &Project| session.cwd.as_deref().is_some_and(|cwd| project.has(cwd));
         self.project.as_ref().is_none_or(inside)
     }
 
@@ -157,3 +233,27 @@ impl Filter {
 
 /// Sessions are read on all cores, and what was made of so many of them is in memory at once.
 pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { window: 32 };
+
+#[cfg(test)]
+mod tests {
+    use super::{Project, ShortIds};
+
+    #[test]
+    fn a_path_is_a_folder_and_a_word_is_a_part_of_one() {
+        let folder = Project::of("/nowhere/app/");
+        assert!(folder.has("/nowhere/app") && folder.has("/nowhere/app/src"));
+        assert!(!folder.has("/nowhere/app2") && !folder.has("/home/nowhere/app"));
+        assert!(Project::of("app").has("/nowhere/app2"));
+    }
+
+    #[test]
+    fn beginnings_of_ids_tell_them_apart() {
+        let ids = ShortIds(vec!["01a1e06f-9000", "01a1e06f-b000", "01a1e06f-b100", "d4e764d0-f891", "s"]);
+        let short = |id: &str| ids.of(id);
+        assert_eq!(short("01a1e06f-9000"), "01a1e06f-9");
+        assert_eq!(short("01a1e06f-b000"), "01a1e06f-b0");
+        assert_eq!(short("01a1e06f-b100"), "01a1e06f-b1");
+        assert_eq!(short("d4e764d0-f891"), "d4e764d0");
+        assert_eq!(short("s"), "s");
+    }
+}

@@ -51,7 +51,15 @@ fn talk(style: anstyle::Style, word: &str, text: &str) {
 
 /// Prints help, the version, or what is wrong with the command line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    let text = error.render().ansi().to_string();
+    match text.split_once("\nFor more information, try ") {
+        // What to do about it is said as everywhere else.
+        Some((what, _)) if error.use_stderr() => {
+            let _ = writeln!(anstream::stderr(), "{}", what.trim_end());
+            hint("the same with --help says what can be given");
+        }
+        _ => drop(error.print()),
+    }
     if error.use_stderr() { Exit::BadUsage.into() } else { Exit::Completed.into() }
 }
 

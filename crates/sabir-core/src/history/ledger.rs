@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 pub struct Ledger {
     /// The agent's id of the session.
     pub session: Option<String>,
+    /// The session that started this one as a sub-agent.
+    pub parent: Option<String>,
     /// The working folder.
     pub cwd: Option<String>,
     /// The agent's version.
@@ -199,8 +201,12 @@ impl Ledger {
         u16::try_from(known).unwrap_or(u16::MAX)
     }
 
-    /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one.
-    pub fn respond(&mut self, new: Response) {
+    /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one, and
+    /// the time is that of the first. A response without a time was when the line before it was.
+    pub fn respond(&mut self, mut new: Response) {
+        if new.at == 0 {
+            new.at = self.last.unwrap_or(0);
+        }
         let start = self.responses.len().saturating_sub(WINDOW);
         let known = self.responses[start..].iter_mut().rev().find(|old| old.id == new.id);
         match known {
@@ -208,7 +214,7 @@ impl Ledger {
             Some(old) => {
                 let calls = old.calls.saturating_add(new.calls);
                 if new.spent.output > old.spent.output {
-                    *old = new;
+                    *old = Response { at: old.at, ..new };
                 }
                 old.calls = calls;
             }
@@ -292,6 +298,17 @@ mod tests {
         assert_eq!(ledger.spent().total(), 9 + 7 + 2 * 5);
         assert_eq!(response("a", 1).key(), response("a", 9).key());
         assert_ne!(response("a", 1).key(), response("b", 1).key());
+    }
+
+    #[test]
+    fn a_response_is_when_it_began_or_when_the_line_before_it_was() {
+        let mut ledger = Ledger::default();
+        ledger.saw(Some(1_000));
+        ledger.respond(response("a", 1));
+        ledger.respond(Response { at: 2_000, ..response("a", 9) });
+        ledger.respond(Response { at: 3_000, ..response("b", 9) });
+        let times: Vec<i64> = ledger.responses.iter().map(|response| response.at).collect();
+        assert_eq!((times, ledger.responses[0].spent.output), (vec![1_000, 3_000], 9));
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! A log is read in two ways, in short and whole; what was spent is the same in both.
+//! A log is read in two ways, in short and whole; what was spent and how it ended is the same in both.
 
 use std::path::Path;
 
 use sabir_core::agent;
 use sabir_core::decode::Start;
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, Outcome};
 use sabir_core::history::{Ledger, Spent};
 use sabir_core::line;
 
 use crate::fixtures;
 
 #[test]
-fn what_was_spent_is_the_same_in_short_and_whole() {
+fn a_log_says_the_same_in_short_and_whole() {
     let mut logs = 0;
     for fixture in fixtures::all() {
         let name = fixture.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
@@ -35,6 +35,7 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
         let mut calls = 0;
         let mut scripted = false;
         let mut session = None;
+        let mut ended = Outcome::Incomplete;
         for event in fixtures::decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end()) {
             if let Some(spent) = Spent::of_event(&event.kind) {
                 whole.add(&spent);
@@ -45,6 +46,7 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
                     scripted |= name == "exec";
                 }
                 EventKind::Session { session_id, .. } => session = session.or(session_id),
+                EventKind::Exited { outcome, .. } => ended = outcome,
                 _ => {}
             }
         }
@@ -53,6 +55,7 @@ fn what_was_spent_is_the_same_in_short_and_whole() {
         if !history.roots.iter().any(|root| Path::new(root.below).extension().is_some_and(|end| end == "db")) {
             assert_eq!(ledger.session.as_deref(), session.as_deref(), "{}", fixture.folder.display());
         }
+        assert_eq!(ledger.outcome.unwrap_or(Outcome::Incomplete), ended, "{}", fixture.folder.display());
         // Some logs tell calls and no figures: those belong to no response.
         let noted: u32 = ledger.responses.iter().map(|response| u32::from(response.calls)).sum();
         let noted = noted + u32::from(ledger.calls);

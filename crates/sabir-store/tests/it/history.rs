@@ -111,6 +111,12 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
     assert_eq!(counted(&home.read(true)).1, 641);
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
     assert_eq!(counted(&home.read(true)).1, 40);
+    // Cut, and longer again before anybody looked.
+    let file = OpenOptions::new().write(true).open(home.log("one.jsonl")).expect("opened");
+    file.set_len(prompt("one", 1).len() as u64).expect("cut");
+    home.append("one.jsonl", &(answer("one", "m5", 2, 9) + &answer("one", "m6", 3, 1)));
+    let (with, without) = (home.read(true), home.read(false));
+    assert_eq!((counted(&with).1, &with.logs[0].ledger), (10, &without.logs[0].ledger));
     fs::remove_file(home.log("one.jsonl")).expect("removed");
     assert_eq!(counted(&home.read(true)).1, 0);
 }
@@ -134,10 +140,72 @@ fn a_wrong_index_is_made_anew() {
         let again = home.read(true);
         assert_eq!(counted(&again).1, 40);
     }
+    // A byte here and there, as a bad disk has them.
+    for place in (0..sound.len()).step_by(sound.len() / 40) {
+        let mut wrong = sound.clone();
+        wrong[place] ^= 0xff;
+        fs::write(home.index(), &wrong).expect("written");
+        assert_eq!(counted(&home.read(true)).1, 40, "byte {place}");
+    }
     // A folder in its place can't be removed as a file: the logs are read without an index.
     let _ = fs::remove_file(home.index());
     fs::create_dir(home.index()).expect("made");
     assert_eq!(counted(&home.read(true)).1, 40);
+    // There is no folder for it, and none can be made.
+    fs::remove_dir_all(home.path().join("kept")).expect("removed");
+    fs::write(home.path().join("kept"), "a file is no folder").expect("written");
+    assert_eq!(counted(&home.read(true)).1, 40);
+}
+
+#[test]
+fn lines_that_nobody_should_write_cost_no_others() {
+    let home = Home::new();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let hostile = [
+        format!(r#"{{"type":"assistant","message":{{"content":{deep}}}}}"#),
+        "{\"a\":".repeat(100_000),
+        r#"{"type":"telepathy","sessionId":"one"}"#.to_owned(),
+        r#"{"type":"assistant","message":"words"}"#.to_owned(),
+        r#"{"type":7,"message":[],"timestamp":{}}"#.to_owned(),
+        "\u{0} not JSON \u{feff}".to_owned(),
+        String::new(),
+    ];
+    let twice = answer("one", "m2", 3, 5).replace("\"usage\":{", "\"usage\":{\"output_tokens\":999,");
+    // The clock goes backwards, says nothing, and is set to before its beginning.
+    let clock = answer("one", "m3", 1, 7)
+        + &answer("one", "m4", 1, 8).replace("2026-11-15T10:00:01.000Z", "soon")
+        + &answer("one", "m5", 1, 9).replace("2026-11-15", "1969-11-15");
+    let mut text = (prompt("one", 1) + &answer("one", "m1", 50, 40)).into_bytes();
+    hostile.iter().for_each(|line| text.extend_from_slice(format!("{line}\n").as_bytes()));
+    text.extend_from_slice((twice + &clock).as_bytes());
+    text.extend_from_slice(b"{\"type\":\"user\",\"x\":\"\xff\xfe\"}\r\n\xff\n");
+    home.write("one.jsonl", "");
+    fs::write(home.log("one.jsonl"), &text).expect("written");
+    home.read(true);
+    let (with, without) = (home.read(true), home.read(false));
+    assert_eq!((with.files_read, &with.logs[0].ledger), (0, &without.logs[0].ledger));
+    assert_eq!((counted(&with).1, with.logs[0].ledger.bad_lines), (40 + 5 + 7 + 8 + 9, 3));
+    let sessions = account::sessions(&with.logs);
+    let responses = account::responses(&with.logs, &sessions);
+    let question = Question { by: By::Day, since: None, until: None, zone: TimeZone::UTC };
+    let days = usage::usage(&responses, &sessions, &question, Table::embedded()).rows;
+    let days: Vec<(&str, u64)> = days.iter().map(|(day, row)| (day.as_str(), row.sum.spent.output)).collect();
+    assert_eq!(days, [("1969-11-15", 9), ("2026-11-15", 60)], "what has no time was when the line before it was");
+}
+
+#[test]
+fn logs_of_two_machines_count_once_and_are_one_session_unless_they_went_apart() {
+    let home = Home::new();
+    let text = prompt("one", 1) + &answer("one", "m1", 2, 40);
+    home.write("one.jsonl", &text);
+    home.write("../-home-other-a/one.jsonl", &(text.clone() + &answer("one", "m2", 3, 5)));
+    let logs = home.read(false);
+    let (sessions, output, calls) = counted(&logs);
+    assert_eq!((sessions.len(), output, calls), (1, 45, 2));
+    assert!(logs.logs[sessions[0].logs[0]].file.path.to_string_lossy().contains("-home-other-a"), "the one that goes further");
+    home.append("one.jsonl", &answer("one", "m3", 4, 6));
+    let (sessions, output, calls) = counted(&home.read(false));
+    assert_eq!((sessions.len(), output, calls), (2, 51, 3));
 }
 
 #[test]
@@ -228,6 +296,26 @@ fn what_cannot_be_read_is_named_and_the_rest_is_read() {
     let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
     assert_eq!((found.files.len(), found.failures.len()), (1, 1));
     assert!(found.failures[0].0.ends_with("two.jsonl"));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_opened() {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    let home = Home::new();
+    home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
+    // Reading a pipe that nobody writes to would never end.
+    let made = std::process::Command::new("mkfifo").arg(home.log("pipe.jsonl")).status().expect("it starts");
+    assert!(made.success());
+    let _socket = UnixListener::bind(home.log("s.jsonl")).expect("bound");
+    fs::create_dir(home.log("folder.jsonl")).expect("made");
+    symlink("..", home.log("up")).expect("linked");
+    symlink("loop.jsonl", home.log("loop.jsonl")).expect("linked");
+    let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
+    assert_eq!(found.files.len(), 1, "{:?}", found.files);
+    assert_eq!(found.failures.iter().filter(|(path, _)| path.ends_with("loop.jsonl")).count(), found.failures.len());
+    assert_eq!(counted(&index::read(found.files, None, &mut |_, _| {})).1, 40);
 }
 
 #[test]

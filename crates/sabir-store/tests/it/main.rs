@@ -8,6 +8,7 @@ mod full;
 mod history;
 #[cfg(unix)]
 mod kill;
+mod listed;
 mod model;
 mod open;
 mod tail;

@@ -1,6 +1,7 @@
-//! Logs of threads: copies count once.
+//! Logs of threads: copies count once, and what a thread spawned belongs to it.
 
-use sabir_store::account;
+use sabir_core::event::EventKind;
+use sabir_store::{account, whole};
 
 use crate::{read_logs, write};
 
@@ -28,7 +29,49 @@ fn a_log_that_was_put_away_counts_once() {
     let logs = read_logs(home.path(), "codex", None);
     assert_eq!(logs.logs.len(), 2);
     let sessions = account::sessions(&logs.logs);
+    assert_eq!(sessions.len(), 1);
     let counted = account::responses(&logs.logs, &sessions);
     assert_eq!(counted.len(), 1);
     assert_eq!((counted[0].model, counted[0].response.spent.total()), ("model-a", 107));
+}
+
+/// The log of a thread that another one spawned, with one call and one response.
+fn spawned(id: &str, parent: &str) -> String {
+    let meta = format!(
+        r#"{{"timestamp":"2026-11-15T17:58:00.000Z","type":"session_meta","payload":{{"id":"{id}","timestamp":"2026-11-15T17:58:00.000Z","cwd":"/home/user","source":{{"subagent":{{"thread_spawn":{{"parent_thread_id":"{parent}","depth":1}}}}}}}}}}"#
+    );
+    let call = r#"{"timestamp":"2026-11-15T17:58:01.000Z","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{}","call_id":"c"}}"#;
+    let text = log();
+    let (_, rest) = text.split_once('\n').expect("lines");
+    format!("{meta}\n{call}\n{}", rest.replace("17:57", "17:58"))
+}
+
+#[test]
+fn what_a_thread_spawned_belongs_to_it() {
+    let home = tempfile::tempdir().expect("a folder");
+    let id = |number: u32| format!("01a1e05b-0000-7000-8000-00000000000{number}");
+    let put = |number: u32, text: String| {
+        let name = format!("rollout-2026-11-15T17-57-0{number}-{}.jsonl", id(number));
+        write(&home.path().join(".codex/sessions/2026/11/15").join(name), &text);
+    };
+    put(1, log());
+    put(2, spawned(&id(2), &id(1)));
+    put(3, spawned(&id(3), &id(2)));
+    // Its parent is gone.
+    put(4, spawned(&id(4), &id(9)));
+    let logs = read_logs(home.path(), "codex", None);
+    let sessions = account::sessions(&logs.logs);
+    let listed: Vec<(&str, usize, u64)> =
+        sessions.iter().map(|session| (session.id.as_str(), session.logs.len(), session.calls)).collect();
+    assert_eq!(listed, [(id(1).as_str(), 3, 2), (id(4).as_str(), 1, 1)]);
+    assert_eq!(sessions[0].spent.total(), 3 * 107);
+    assert_eq!(account::responses(&logs.logs, &sessions).len(), 4);
+    let mut parents = Vec::new();
+    whole::events(&sessions[0], &logs.logs, &mut |event| {
+        if let EventKind::Usage { .. } = event.kind {
+            parents.push(event.parent_tool_call_id.as_deref().map(str::to_owned));
+        }
+    })
+    .expect("readable");
+    assert_eq!(parents, [None, Some(id(2)), Some(id(3))], "no call is known that spawned them, so they are named by their ids");
 }

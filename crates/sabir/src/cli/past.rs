@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
-use crate::commands::completions::sessions;
+use crate::commands::completions::{agents, runs, sessions};
 
 /// Which sessions are meant.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Which {
     /// Only sessions of this agent.
-    #[arg(long, short, value_name = "ID")]
+    #[arg(long, short, value_name = "ID", add = ArgValueCompleter::new(agents))]
     pub(crate) agent: Option<String>,
 
     /// Only sessions whose working folder is this one, lies in it, or has this word in its path.
@@ -72,7 +72,7 @@ pub(crate) struct LsArguments {
     pub(crate) which: Which,
 
     /// Only sessions that ended so, e.g. completed or failed.
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", ignore_case = true, hide_possible_values = true, value_parser = crate::commands::ls::statuses())]
     pub(crate) status: Option<String>,
 
     /// How many [default: 20 on a terminal, else all].
@@ -162,7 +162,7 @@ pub(crate) struct QueryArguments {
 #[derive(Args)]
 pub(crate) struct TailArguments {
     /// The run's id, or the beginning of it [default: the latest run].
-    #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
+    #[arg(add = ArgValueCompleter::new(runs), value_name = "ID")]
     pub(crate) id: Option<String>,
 
     /// Go on until the run is over.

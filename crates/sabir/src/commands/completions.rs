@@ -9,6 +9,11 @@ use clap::CommandFactory as _;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 
+use sabir_core::agent;
+use sabir_store::account::Session;
+use sabir_store::index::Log;
+use sabir_store::whole;
+
 use crate::cli::{Cli, CompletionsArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -41,9 +46,27 @@ pub(crate) fn answered() -> clap::error::Result<bool> {
 
 /// The sessions whose ids begin so, the latest first.
 pub(crate) fn sessions(begins: &OsStr) -> Vec<CompletionCandidate> {
+    offered(begins, |_, _| true)
+}
+
+/// The runs of the journal whose ids begin so, the latest first.
+pub(crate) fn runs(begins: &OsStr) -> Vec<CompletionCandidate> {
+    offered(begins, |session, logs| whole::run_of(session, logs).is_some())
+}
+
+/// The agents whose ids begin so.
+pub(crate) fn agents(begins: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(begins) = begins.to_str() else { return Vec::new() };
+    let ids = agent::ALL.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.id.0);
+    ids.filter(|id| id.starts_with(begins)).map(CompletionCandidate::new).collect()
+}
+
+fn offered(begins: &OsStr, chosen: impl Fn(&Session, &[Log]) -> bool) -> Vec<CompletionCandidate> {
     let Some(begins) = begins.to_str() else { return Vec::new() };
     let past = past::load_quietly();
-    let mut sessions: Vec<_> = past.sessions.iter().chain(&past.parts).filter(|session| session.id.starts_with(begins)).collect();
+    let all = past.sessions.iter().chain(&past.parts);
+    let mut sessions: Vec<&Session> =
+        all.filter(|session| session.id.starts_with(begins) && chosen(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let offered = sessions.into_iter().take(OFFERED).enumerate().map(|(place, session)| {
         let title: String = visible(session.title.as_deref().unwrap_or_default()).chars().take(60).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sabir_core::agent::{self, Agent};
+use sabir_core::agent::{self, Agent, Match};
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::drift::{Drift, News, Shapes, redacted};
@@ -101,7 +101,7 @@ fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> R
     let Stream { agent, version, drift, types, .. } = stream;
     let agent = agent.unwrap_or_else(|| "unknown".to_owned());
     if drift.as_ref().is_none_or(Drift::is_blank) && agent::find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {
-        warning(&format!("{}: fields of {agent} are not known, so only its event types are compared", input.name));
+        warning(&format!("{}: the fields of {agent} here are not known, so only its event types are compared", input.name));
     }
     let news = found.entry((agent, version)).or_default();
     let fields = drift.iter().flat_map(Drift::news).map(|(name, news)| (("field", name.clone()), news.clone()));
@@ -134,6 +134,12 @@ impl Stream {
         events.iter().for_each(|event| self.event(event));
     }
 
+    /// Whether the lines so far are those of the agent's own log.
+    fn is_log(&self, agent: &Agent) -> bool {
+        let is_of_log = |line: &String| agent.history.is_some_and(|history| (history.dialect.detect)(line) == Match::Yes);
+        self.held.iter().any(is_of_log)
+    }
+
     fn end(&mut self) {
         let mut events = Vec::new();
         self.decoder.end(&End::default(), &mut events);
@@ -145,7 +151,8 @@ impl Stream {
             EventKind::Started { agent, agent_version } => {
                 self.agent = Some(agent.clone().into_owned());
                 self.version = agent_version.as_deref().map(str::to_owned);
-                let shapes = agent::find(agent).map_or("", |agent| agent.shapes);
+                // Shapes are those of what is printed; the log that an agent keeps has others.
+                let shapes = agent::find(agent).filter(|agent| !self.is_log(agent)).map_or("", |agent| agent.shapes);
                 let mut drift = Drift::new(Shapes::parse(shapes));
                 self.held.drain(..).for_each(|line| drift.line(&line));
                 self.drift = Some(drift);

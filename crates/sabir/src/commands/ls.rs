@@ -3,6 +3,8 @@
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use clap::builder::PossibleValuesParser;
+use sabir_core::event::Outcome;
 use sabir_core::fold::SessionResult;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
@@ -17,7 +19,7 @@ use serde::Serialize;
 use crate::cli::past::LsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::past::{self, Filter, Past};
+use crate::past::{self, Filter, Past, ShortIds};
 use crate::print::human::{grouped, visible};
 use crate::print::json::Out;
 use crate::print::{self, table};
@@ -25,14 +27,18 @@ use crate::when;
 
 /// How many sessions a person sees.
 const SHOWN: usize = 20;
-/// How much of an id is shown: enough to tell sessions apart.
-const ID: usize = 8;
+/// How wide the name of a folder is at most.
+const FOLDER: usize = 20;
+/// The columns that a narrow terminal does without, in their order, and how much of the prompt is worth that.
+const DROPPED: &[usize] = &[5, 4, 6, 1];
+const PROMPT: usize = 24;
 
 pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     let zone = when::zone(None)?;
     let which = Filter::new(&arguments.which, &zone)?;
+    let status = arguments.status.as_deref();
     let past = past::load(which.agent, !arguments.which.no_index);
-    let status = arguments.status.as_deref().map(str::to_lowercase);
+    past::tell_bad_lines(&past.logs);
     let counted = account::responses(&past.logs, &past.sessions);
     let sums = usage::by_session(&counted, &past.sessions, Table::embedded());
     let mut sessions: Vec<(&Session, &Sum)> = past
@@ -40,7 +46,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         .iter()
         .zip(&sums)
         .filter(|(session, _)| which.session(session) && which.time(session) && which.models(session))
-        .filter(|(session, _)| status.as_deref().is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
+        .filter(|(session, _)| status.is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
         .collect();
     sessions.sort_by_key(|(session, _)| std::cmp::Reverse(session.last));
     let all = sessions.len();
@@ -49,36 +55,49 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     if arguments.json {
         return list(&past, &sessions, arguments.results);
     }
-    if sessions.is_empty() {
+    if past.sessions.is_empty() {
+        past::tell_nothing();
+        return Ok(Exit::Completed);
+    } else if sessions.is_empty() {
         print::note("no session is like that");
         return Ok(Exit::Completed);
     }
+    let ids = ShortIds::new(&past);
     let rows: Vec<Vec<String>> = sessions
         .iter()
         .map(|(session, sum)| {
             vec![
-                session.id.chars().take(ID).collect(),
+                ids.of(&session.id),
                 session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
                 session.agent.id.0.to_owned(),
                 state(&past, session).to_owned(),
                 grouped(sum.spent.total()),
                 session.calls.to_string(),
-                folder(session.cwd.as_deref()),
+                table::fit(&visible(&folder(session.cwd.as_deref())), FOLDER),
                 visible(session.title.as_deref().unwrap_or("—")),
             ]
         })
         .collect();
-    table::print(&["ID", "LAST", "AGENT", "STATUS", "TOKENS", "TOOLS", "PROJECT", "PROMPT"], &rows)?;
+    let head = ["ID", "LAST", "AGENT", "STATUS", "TOKENS", "TOOLS", "PROJECT", "PROMPT"];
+    table::print_with_room(&head, &rows, DROPPED, PROMPT)?;
     if all > shown {
         print::note(&format!("{shown} of {all} sessions; -n {all} shows all"));
     }
     Ok(Exit::Completed)
 }
 
+/// The word for a session that goes on.
+const RUNNING: &str = "running";
+
 /// How a session stands: a run that somebody watches now is running.
 fn state(past: &Past, session: &Session) -> &'static str {
     let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
-    if live { "running" } else { session.outcome.as_str() }
+    if live { RUNNING } else { session.outcome.as_str() }
+}
+
+/// The words of `--status`.
+pub(crate) fn statuses() -> PossibleValuesParser {
+    PossibleValuesParser::new(Outcome::ALL.iter().map(|outcome| outcome.as_str()).chain([RUNNING]))
 }
 
 /// The last name of a path: the rest is mostly the same.

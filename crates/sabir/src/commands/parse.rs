@@ -74,6 +74,7 @@ fn parse(
         result: ResultOptions { model: arguments.model.clone(), prices },
         session_id: arguments.session_id.clone(),
         logs: arguments.logs,
+        ..output::Options::default()
     };
     let mut sink = Output::new(&arguments.to, options);
     let mut watch = Watch { named: agent, ..Watch::default() };

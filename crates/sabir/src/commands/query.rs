@@ -1,5 +1,7 @@
 //! `sabir query`: SQL over what ran.
 
+use std::io::IsTerminal as _;
+
 use sabir_core::price::Table;
 use sabir_store::account::{self, Session};
 use sabir_store::query::{self, Subject, TABLES, Value};
@@ -38,6 +40,8 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
         prices: own.as_ref().unwrap_or_else(|| Table::embedded()),
         chosen: &chosen,
     };
+    // What a program reads is whole.
+    let room = if std::io::stdout().is_terminal() { CELL } else { usize::MAX };
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut written = Ok(());
     let asked = query::query(&subject, sql, &mut |names, row| {
@@ -45,7 +49,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
             write_object(names, row, out.buffer());
             written = out.write_if_full();
         } else if !arguments.json {
-            rows.push(row.iter().map(cell).collect());
+            rows.push(row.iter().map(|value| cell(value, room)).collect());
         }
     });
     let names = asked.map_err(|error| {
@@ -55,17 +59,17 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     written?;
     out.write()?;
     if !arguments.json {
-        table::print(&names.iter().map(String::as_str).collect::<Vec<_>>(), &rows)?;
+        table::print_with_room(&names.iter().map(String::as_str).collect::<Vec<_>>(), &rows, &[], 0)?;
     }
     Ok(Exit::Completed)
 }
 
-fn cell(value: &Value) -> String {
+fn cell(value: &Value, room: usize) -> String {
     match value {
         Value::Null => "—".to_owned(),
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => format!("{number:.4}"),
-        Value::Text(text) => table::fit(&visible(text), CELL),
+        Value::Text(text) => table::fit(&visible(text), room),
     }
 }
 

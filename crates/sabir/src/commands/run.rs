@@ -32,7 +32,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         _ => arguments.to.as_str(),
     };
     let result = ResultOptions { model: arguments.ask.model.clone(), prices };
-    let options = output::Options { result: result.clone(), session_id: arguments.session_id.clone(), logs: false };
+    let session_id = arguments.session_id.clone();
+    let options = output::Options { result: result.clone(), session_id, ..output::Options::default() };
     let output = Output::new(name, options);
     let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
     let run_id = arguments.run_id.as_deref().map_or_else(start::run_id, RunId::from);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cli::past::SearchArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::past::{self, Filter, Past};
+use crate::past::{self, Filter, Past, ShortIds};
 use crate::print::human::visible;
 use crate::print::json::Out;
 use crate::print::{self, color, width};
@@ -37,12 +37,13 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let zone = when::zone(None)?;
     let which = Filter::new(&arguments.which, &zone)?;
     let Some(words) = Words::new(&arguments.words) else {
-        return Err(Failure::usage("there is no word to look for"));
+        return Err(Failure::usage("there is no word to look for").hint("give one or more: `sabir search parser`"));
     };
     let past = past::load(which.agent, !arguments.which.no_index);
     let mut sessions: Vec<&Session> =
         past.sessions.iter().filter(|session| which.session(session) && which.time(session) && which.models(session)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
+    let ids = ShortIds::new(&past);
     let mut out = Out::default();
     let mut left = arguments.limit;
     let mut found = 0_usize;
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
                         .map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
                     out.buffer().push(b'\n');
                 } else {
-                    print_place(&place, &words, &zone, out.buffer());
+                    print_place(&place, &ids, &words, &zone, out.buffer());
                 }
             }
             out.write_if_full()
@@ -101,12 +102,11 @@ fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspa
     places
 }
 
-fn print_place(place: &Place, words: &Words, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
+fn print_place(place: &Place, ids: &ShortIds<'_>, words: &Words, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
     let bold = anstyle::Style::new().bold();
     let dim = anstyle::Style::new().dimmed();
     let at = place.at.map_or_else(String::new, |at| when::shown(at.as_millis(), zone));
-    let id: String = place.session.chars().take(8).collect();
-    let head = format!("{id}  {at}  {}  {} {}", place.agent, place.kind, place.seq);
+    let head = format!("{}  {at}  {}  {} {}", ids.of(&place.session), place.agent, place.kind, place.seq);
     let text = print::table::fit(&visible(&place.snippet), width().saturating_sub(2));
     if color() {
         let mut marked = String::new();

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
         return Ok(Exit::Completed);
     }
     let name = if arguments.json { EVENTS } else { &arguments.to };
-    let mut output = Output::new(name, Options::default());
+    let mut output = Output::new(name, Options { diffs: true, ..Options::default() });
     let mut written = Ok(());
     past.decode(session, &mut |event: &Event<'_>| {
         if written.is_ok() {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use sabir_core::event::Event;
-use sabir_store::{Home, Kind, Reader, RunFolder, Waited};
+use sabir_store::{Home, Kind, Reader, RunFolder, Waited, prune};
 
 use crate::cli::past::TailArguments;
 use crate::exit::Exit;
@@ -43,7 +43,8 @@ pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
 
 /// The run whose id starts so, or the latest.
 fn choose(home: &Home, prefix: Option<&str>) -> Result<RunFolder, Failure> {
-    let mut runs = home.runs().map_err(|error| Failure::io("reading the journal failed", &error))?;
+    let stored = prune::stored(home).map_err(|error| Failure::io("reading the journal failed", &error))?;
+    let mut runs: Vec<RunFolder> = stored.into_iter().rev().map(|run| run.folder).collect();
     runs.retain(|run| prefix.is_none_or(|prefix| run.id().starts_with(prefix)));
     match (runs.pop(), prefix) {
         (Some(latest), None) => Ok(latest),

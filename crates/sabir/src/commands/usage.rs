@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let by = By::ALL.into_iter().find(|by| by.name() == arguments.by).unwrap_or(By::Day);
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
+    past::tell_bad_lines(&past.logs);
     let mut counted = account::responses(&past.logs, &past.sessions);
     if which.narrows() {
         counted.retain(|counted| which.session(&past.sessions[counted.session]) && which.model(counted.model));
@@ -35,9 +36,10 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
         let mut out = Out::default();
         object(&report(&answer, by, arguments.breakdown), out.buffer())?;
         out.write()?;
+    } else if past.sessions.is_empty() {
+        past::tell_nothing();
     } else if answer.rows.is_empty() {
-        print::note("no agent has logged anything here yet");
-        print::hint("`sabir doctor` says which agents are installed; --since and --agent may leave everything out");
+        print::note("nothing that was spent is like that");
     } else {
         show(&answer, by, arguments.breakdown)?;
     }

@@ -28,13 +28,18 @@ pub(crate) struct Human {
     open: BTreeMap<String, Call>,
     /// What the cursor stands behind: a line of text must be ended before another kind of line.
     mid_line: Option<Speech>,
+    /// The model and the id of the session, as far as they were told.
+    session: [Option<String>; 2],
+    diffs: bool,
     printed: String,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Speech {
-    Text,
-    Thinking,
+/// What somebody says: what is not of the same piece begins on a line of its own.
+#[derive(Clone, PartialEq)]
+struct Speech {
+    is_thinking: bool,
+    parent: Option<String>,
+    message: Option<String>,
 }
 
 struct Call {
@@ -42,13 +47,28 @@ struct Call {
     kind: ToolKind,
     detail: Option<String>,
     /// What it changed, as far as that was said before its end.
-    changes: Vec<String>,
+    changes: Vec<Changed>,
 }
+
+/// A file that was changed: a line that says so, and how.
+struct Changed {
+    line: String,
+    diff: Option<String>,
+}
+
+/// How many lines of a diff are shown.
+const DIFF: usize = 60;
 
 impl Human {
     pub(crate) fn new(options: ResultOptions, color: bool, width: usize) -> Self {
         let fold = SessionResult::fold_with(options);
-        Self { fold, color, width, open: BTreeMap::new(), mid_line: None, printed: String::new() }
+        let (open, session) = (BTreeMap::new(), [None, None]);
+        Self { fold, color, width, open, mid_line: None, session, diffs: false, printed: String::new() }
+    }
+
+    /// The same, with what was changed in files.
+    pub(crate) fn with_diffs(self) -> Self {
+        Self { diffs: true, ..self }
     }
 
     /// Appends what an event looks like.
@@ -58,12 +78,18 @@ impl Human {
         match &event.kind {
             EventKind::Started { agent, .. } => self.line(0, BOLD, &format!("▶ {agent}")),
             EventKind::Session { model, session_id, .. } => {
-                let facts = [model.as_deref(), session_id.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" · ");
-                self.line(depth, DIM, &facts);
+                let mut news = Vec::new();
+                for (known, fact) in self.session.iter_mut().zip([model, session_id]) {
+                    if let Some(fact) = fact.as_deref().filter(|fact| known.as_deref() != Some(*fact)) {
+                        news.push(fact);
+                        *known = Some(fact.to_owned());
+                    }
+                }
+                self.line(depth, DIM, &news.join(" · "));
             }
             EventKind::Prompt { text } => self.line(depth, NOTE, &format!("› {text}")),
-            EventKind::Text { delta, .. } => self.speech(Speech::Text, delta),
-            EventKind::Thinking { delta, .. } => self.speech(Speech::Thinking, delta),
+            EventKind::Text { delta, message_id } => self.speech(event, false, message_id.as_deref(), delta),
+            EventKind::Thinking { delta, message_id } => self.speech(event, true, message_id.as_deref(), delta),
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
                 let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
                 self.open.insert(
@@ -79,9 +105,9 @@ impl Human {
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
                 let call = self.open.remove(tool_call_id.as_ref());
                 self.tool(depth, call.as_ref(), output.as_deref(), *status, *exit_code, *duration_ms);
-                call.iter().flat_map(|call| &call.changes).for_each(|change| self.line(depth + 1, NOTE, change));
+                call.iter().flat_map(|call| &call.changes).for_each(|change| self.changed(depth + 1, change));
             }
-            EventKind::FileChange { path, change, from, added, removed, tool_call_id, .. } => {
+            EventKind::FileChange { path, change, from, added, removed, tool_call_id, diff, .. } => {
                 let sign = match change {
                     Change::Create => "+",
                     Change::Delete => "-",
@@ -92,10 +118,11 @@ impl Human {
                     (Some(added), Some(removed)) => format!("  +{added} -{removed}"),
                     _ => String::new(),
                 };
-                let line = format!("{sign} {from}{path}{counts}");
+                let diff = diff.as_deref().filter(|_| self.diffs).map(str::to_owned);
+                let changed = Changed { line: format!("{sign} {from}{path}{counts}"), diff };
                 match tool_call_id.as_ref().and_then(|id| self.open.get_mut(id.as_ref())) {
-                    Some(call) => call.changes.push(line),
-                    None => self.line(depth + 1, NOTE, &line),
+                    Some(call) => call.changes.push(changed),
+                    None => self.changed(depth + 1, &changed),
                 }
             }
             EventKind::Plan { items } => {
@@ -200,15 +227,43 @@ impl Human {
         }
     }
 
-    fn speech(&mut self, kind: Speech, delta: &str) {
-        if self.mid_line.is_some_and(|speech| speech != kind) {
+    fn speech(&mut self, event: &Event<'_>, is_thinking: bool, message: Option<&str>, delta: &str) {
+        if delta.is_empty() {
+            return;
+        }
+        let parent = event.parent_tool_call_id.as_deref().map(str::to_owned);
+        let speech = Speech { is_thinking, parent, message: message.map(str::to_owned) };
+        if self.mid_line.as_ref().is_some_and(|before| *before != speech) {
             self.end_speech();
         }
-        let text = readable::text(delta);
-        let style = if kind == Speech::Thinking { DIM.italic() } else { Style::new() };
+        let mut text = readable::text(delta);
+        if speech.parent.is_some() {
+            // What a sub-agent says stands where its tools do.
+            let indent = if self.mid_line.is_none() { "  " } else { "" };
+            let (lines, end) = text.strip_suffix('\n').map_or((text.as_str(), ""), |lines| (lines, "\n"));
+            text = format!("{indent}{}{end}", lines.replace('\n', "\n  "));
+        }
+        let style = if is_thinking { DIM.italic() } else { Style::new() };
         let text = self.paint(style, &text);
         self.printed.push_str(&text);
-        self.mid_line = if delta.ends_with('\n') { None } else { Some(kind) };
+        self.mid_line = if delta.ends_with('\n') { None } else { Some(speech) };
+    }
+
+    fn changed(&mut self, depth: usize, changed: &Changed) {
+        self.line(depth, NOTE, &changed.line);
+        let all = changed.diff.as_deref().unwrap_or_default().lines();
+        let lines: Vec<&str> = all.skip_while(|line| !line.starts_with("@@")).collect();
+        for line in lines.iter().take(DIFF) {
+            let style = match line.as_bytes().first() {
+                Some(b'+') => GOOD,
+                Some(b'-') => BAD,
+                _ => DIM,
+            };
+            self.line(depth + 1, style, line);
+        }
+        if lines.len() > DIFF {
+            self.line(depth + 1, DIM, &format!("… {} more lines", lines.len() - DIFF));
+        }
     }
 
     fn end_speech(&mut self) {

@@ -1,6 +1,6 @@
 //! Plain aligned columns.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -9,9 +9,28 @@ use crate::failure::Failure;
 
 /// Prints rows under a bold head, as wide as the terminal.
 pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    print_within(head, rows, width())
+}
+
+/// Prints rows as wide as the terminal, and whole where a program reads them. Where the terminal is too narrow for the
+/// rest and so many columns of the last cell, columns are left out in the given order.
+pub(crate) fn print_with_room(head: &[&str], rows: &[Vec<String>], droppable: &[usize], room: usize) -> Result<(), Failure> {
+    if !std::io::stdout().is_terminal() {
+        return print_within(head, rows, usize::MAX);
+    }
+    let last = head.len().saturating_sub(1);
+    let widest = |column: usize| if column == last { room } else { widest(head, rows, column) };
+    let kept = columns_within(head.len(), droppable, width(), widest);
+    let pick = |cells: &dyn Fn(usize) -> String| -> Vec<String> { kept.iter().map(|column| cells(*column)).collect() };
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| pick(&|column| row[column].clone())).collect();
+    let head = pick(&|column| head[column].to_owned());
+    print_within(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows, width())
+}
+
+fn print_within(head: &[&str], rows: &[Vec<String>], width: usize) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let bold = anstyle::Style::new().bold();
-    for (index, line) in lines(head, rows, width()).into_iter().enumerate() {
+    for (index, line) in lines(head, rows, width).into_iter().enumerate() {
         let style = if index == 0 { bold } else { anstyle::Style::new() };
         writeln!(stdout, "{style}{line}{style:#}").map_err(|error| Failure::io("writing to standard output failed", &error))?;
     }
@@ -21,21 +40,9 @@ pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> 
 /// Prints rows of figures. Where the terminal is too narrow, columns are left out in the given order until it fits; the
 /// first column is never left out.
 pub(crate) fn print_fitted(head: &[&str], rows: &[Vec<String>], droppable: &[usize]) -> Result<(), Failure> {
-    let mut kept: Vec<usize> = (0..head.len()).collect();
-    let mut dropped = droppable.iter();
-    let needed = |kept: &[usize]| -> usize {
-        let widest = |column: usize| rows.iter().map(|row| row[column].width()).chain([head[column].width()]).max().unwrap_or(0);
-        kept.iter().map(|column| widest(*column) + 2).sum::<usize>().saturating_sub(2)
-    };
-    while needed(&kept) > width()
-        && let Some(column) = dropped.next()
-    {
-        kept.retain(|kept| kept != column);
-    }
-    let widths: Vec<usize> = kept
-        .iter()
-        .map(|column| rows.iter().map(|row| row[*column].width()).chain([head[*column].width()]).max().unwrap_or(0))
-        .collect();
+    let widest = |column: usize| widest(head, rows, column);
+    let kept = columns_within(head.len(), droppable, width(), widest);
+    let widths: Vec<usize> = kept.iter().map(|column| widest(*column)).collect();
     // Figures are read from the right.
     let aligned = |cell: &str, place: usize| match kept[place] {
         0 => cell.to_owned(),
@@ -48,6 +55,23 @@ pub(crate) fn print_fitted(head: &[&str], rows: &[Vec<String>], droppable: &[usi
     let head = pick(&|column| head[column].to_owned());
     let rows: Vec<Vec<String>> = rows.iter().map(|row| pick(&|column| row[column].clone())).collect();
     print(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
+fn widest(head: &[&str], rows: &[Vec<String>], column: usize) -> usize {
+    rows.iter().map(|row| row[column].width()).chain([head[column].width()]).max().unwrap_or(0)
+}
+
+/// The columns that fit, when the others are left out in the given order.
+fn columns_within(columns: usize, droppable: &[usize], width: usize, widest: impl Fn(usize) -> usize) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..columns).collect();
+    let mut dropped = droppable.iter();
+    let needed = |kept: &[usize]| kept.iter().map(|column| widest(*column) + 2).sum::<usize>().saturating_sub(2);
+    while needed(&kept) > width
+        && let Some(column) = dropped.next()
+    {
+        kept.retain(|kept| kept != column);
+    }
+    kept
 }
 
 /// Rows of cells under a head; the last column takes what is left of the width.
@@ -95,12 +119,21 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{fit, lines};
+    use super::{columns_within, fit, lines};
 
     #[test]
     fn columns_are_aligned_by_what_they_take_on_the_screen() {
         let rows = [vec!["日本".to_owned(), "x".to_owned()], vec!["a".to_owned(), "y".to_owned()]];
         assert_eq!(lines(&["n", "v"], &rows, 80), ["n     v", "日本  x", "a     y"]);
+    }
+
+    #[test]
+    fn columns_go_in_their_order_until_the_rest_fits() {
+        let columns = |width: usize| columns_within(4, &[2, 1], width, |column| [8, 10, 6, 20][column]);
+        assert_eq!(columns(50), [0, 1, 2, 3]);
+        assert_eq!(columns(49), [0, 1, 3]);
+        assert_eq!(columns(30), [0, 3]);
+        assert_eq!(columns(5), [0, 3], "the others stay");
     }
 
     #[test]

@@ -204,6 +204,47 @@ fn a_run_that_is_killed_is_kept_up_to_there() {
     let kept = kept(&home, "killed");
     assert_eq!(kept.events.iter().map(|event| event["kind"].as_str()).collect::<Vec<_>>(), [Some("started"), Some("session")]);
     assert!(kept.end.is_none() && kept.result.is_none());
+    let (listed, shown) = looked_at(&home, "killed");
+    assert_eq!(listed["outcome"], "crashed");
+    assert_eq!(shown, kept.events);
+}
+
+/// A run as `ls` and `show` tell it.
+fn looked_at(home: &Path, id: &str) -> (Value, Vec<Value>) {
+    let ask = |arguments: &[&str]| -> Vec<Value> {
+        let mut command = sabir();
+        // Nobody's logs but the journal.
+        command.env("HOME", home.join("nobody")).env("SABIR_HOME", home).args(arguments);
+        let output = command.output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let listed = ask(&["ls", "--json"]).into_iter().find(|run| run["id"] == id).expect("it is listed");
+    (listed, ask(&["show", id, "--json"]))
+}
+
+#[test]
+fn a_damaged_run_is_listed_and_shown() {
+    let script = Script::new(&format!("cat >/dev/null; echo '{INIT}'; echo '{RESULT}'"));
+    assert_eq!(script.run(&["--run-id", "hurt"]).status.code(), Some(0));
+    let home = script.file("home");
+    let folder = Home::at(&home).run("hurt").expect("an id");
+    let segment = folder.segment(folder.segments().expect("segments")[0]);
+    let bytes = fs::read(&segment).expect("a segment");
+    let (sound, events) = looked_at(&home, "hurt");
+    assert_eq!(sound["outcome"], "completed");
+    // Every byte is tried where the journal is tested; here the commands are, at some of them.
+    for place in (20..bytes.len()).step_by(bytes.len() / 12) {
+        let mut wrong = bytes.clone();
+        wrong[place] ^= 0x55;
+        fs::write(&segment, &wrong).expect("written");
+        let (listed, shown) = looked_at(&home, "hurt");
+        assert_eq!((&listed["agent"], &listed["outcome"]), (&sound["agent"], &sound["outcome"]), "byte {place}");
+        assert!(shown.len() + 1 >= events.len() && shown.iter().all(|event| events.contains(event)), "byte {place}");
+        fs::write(&segment, &bytes[..place.max(bytes.len() / 3)]).expect("written");
+        let (_, shown) = looked_at(&home, "hurt");
+        assert_eq!(shown, events[..shown.len()], "cut at {place}");
+    }
 }
 
 fn prune(script: &Script, arguments: &[&str]) -> Output {

@@ -132,7 +132,89 @@ fn sessions_are_listed_shown_and_found_by_the_beginning_of_their_id() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
     let output = home.ask(&["show", ""]);
-    assert_ne!(output.status.code(), Some(0), "the beginning of several");
+    assert_eq!(output.status.code(), Some(2), "the beginning of several");
+    assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_transcript_says_who_once_and_what_was_changed() {
+    let home = Home::new();
+    let shown = home.answer(&["show", CLAUDE]);
+    assert_eq!(shown.matches(CLAUDE).count(), 1, "{shown}");
+    assert_eq!(shown.matches("claude-sonnet-4-5-20250929").count(), 2, "where it begins, and in the table: {shown}");
+    let change = shown.lines().skip_while(|line| !line.contains("+ /home/user/project/count.txt")).nth(1);
+    assert!(change.is_some_and(|line| line.trim().starts_with("@@")), "{shown}");
+    assert!(shown.lines().any(|line| line == "  There are 3 files."), "a sub-agent's words stand apart: {shown}");
+}
+
+#[test]
+fn ids_are_shown_as_far_as_they_tell_sessions_apart() {
+    let home = Home::new();
+    let other = CODEX.replace("-7ba1-", "-7bb2-");
+    home.log(".codex/sessions/2026/11/15", &format!("rollout-2026-11-15T18-10-10-{other}.jsonl"), "codex/history-0.36-resumed");
+    let list = home.answer(&["ls"]);
+    let mut ids: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["01a1e067-03b6-7ba", "01a1e067-03b6-7bb", "6f0c1f8e"]);
+    for id in ids {
+        home.answer(&["show", id]);
+    }
+    let output = home.ask(&["show", "01a1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("2 sessions") && said.contains("01a1e067-03b6-7ba") && said.contains("01a1e067-03b6-7bb"), "{said}");
+}
+
+#[test]
+fn a_status_is_one_that_there_is() {
+    let home = Home::new();
+    assert_eq!(home.objects(&["ls", "--json", "--status", "Completed"]).len(), 2);
+    let output = home.ask(&["ls", "--status", "finished"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("completed") && stderr(&output).contains("hint:"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_log_of_the_future_is_read_as_far_as_it_is_known() {
+    let home = Home::new();
+    let log = home.path(".claude/projects/-home-user-project").join(format!("{CLAUDE}.jsonl"));
+    let mut text = fs::read(&log).expect("a log");
+    text.extend_from_slice(
+        b"{\"type\":\"telepathy\",\"sessionId\":\"x\",\"thought\":\"secret\"}\n{\"type\":\"telepathy\"}\n\0 torn \xff\n",
+    );
+    fs::write(&log, text).expect("written");
+    let listed = home.objects(&["ls", "--json", "--results", "--agent", "claude-code"]);
+    assert_eq!(listed[0]["result"]["unrecognized"], serde_json::json!({"lines": 3, "types": {"(no type)": 1, "telepathy": 2}}));
+    assert_eq!(listed[0]["result"]["tokens"]["total"], listed[0]["totalTokens"]);
+    let shown = home.answer(&["show", CLAUDE]);
+    assert_eq!(shown.matches("unrecognized telepathy").count(), 2, "{shown}");
+    let output = home.ask(&["usage"]);
+    assert!(stderr(&output).contains("do not count: 1, in") && stderr(&output).contains(CLAUDE), "{}", stderr(&output));
+    let output = home.ask(&["drift", "--json", &log.display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    let news: Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    let names: Vec<_> = news.as_array().expect("rows").iter().map(|row| (row["what"].as_str(), row["name"].as_str())).collect();
+    assert_eq!(names, [(Some("type"), Some("(no type)")), (Some("type"), Some("telepathy"))]);
+    assert!(!stdout(&output).contains("secret"));
+}
+
+#[test]
+fn a_disk_without_room_for_the_index_changes_no_answer() {
+    let home = Home::new();
+    let sound = home.answer(&["usage", "--json", "--no-index"]);
+    for _ in 0..2 {
+        let ask = home.command();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]).arg(ask.get_program()).args(["usage", "--json"]);
+        for (name, value) in ask.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.output().expect("it ends");
+        assert_eq!((output.status.code(), stdout(&output)), (Some(0), sound.as_str()), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -146,6 +228,19 @@ fn words_are_found_and_questions_are_answered() {
     let calls = home.objects(&["query", "SELECT count(*) AS n FROM tool_calls", "--json"]);
     let listed: u64 = home.objects(&["ls", "--json"]).iter().filter_map(|one| one["toolCalls"].as_u64()).sum();
     assert_eq!(calls[0]["n"].as_u64(), Some(listed));
+    let spent = home.objects(&["query", "SELECT sum(total) AS tokens, sum(cost) AS cost, count(*) AS n FROM usage", "--json"]);
+    let report: Value = serde_json::from_str(&home.answer(&["usage", "--json"])).expect("JSON");
+    let total = &report["total"];
+    assert_eq!((&spent[0]["tokens"], &spent[0]["n"]), (&total["tokens"]["total"], &total["responses"]));
+    let costs = [&spent[0]["cost"], &total["costUsd"]].map(|cost| cost.as_f64().expect("a number"));
+    assert!((costs[0] - costs[1]).abs() < 1e-9, "{costs:?}");
+    let changes = home.objects(&["query", "SELECT count(*) AS n FROM file_changes", "--json"]);
+    let results = home.objects(&["ls", "--json", "--results"]);
+    let known: usize = results.iter().filter_map(|one| one["result"]["fileChanges"].as_array().map(Vec::len)).sum();
+    assert_eq!(changes[0]["n"].as_u64(), Some(known as u64));
+    // What a program reads is not cut.
+    let wide = home.answer(&["query", "SELECT * FROM sessions"]);
+    assert!(wide.contains(CODEX) && !wide.contains('…'), "{wide}");
     let refused = home.ask(&["query", "DELETE FROM sessions"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(home.answer(&["query", "--tables"]).contains("file_changes"));

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::fast::{self, TextDelta};
 use super::lane::Lane;
 use super::result::Results;
-use super::tools::{permission_asked, tool_end, tool_start, user};
+use super::tools::{permission_asked, refused, tool_end, tool_start, user};
 use super::wire::{ApiMessage, Block, Control, Message, ResultLine, StreamEvent, System};
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{Cause, EventKind, Text, ToolKind};
@@ -68,7 +68,8 @@ impl JsonDialect for StreamJson {
                 if let Some(StringOr::Other(message)) = wire.message
                     && let Some(StringOr::Other(blocks)) = message.content
                 {
-                    user(blocks, wire.tool_use_result, wire.tool_result_meta, facts);
+                    let refused = refused(wire.tool_result_meta);
+                    user(blocks, wire.tool_use_result, |id| refused.iter().any(|call| **call == *id), facts);
                 }
             }
             "system" => match line.borrowed().and_then(json::parse::<System<'a>>) {
@@ -158,7 +159,7 @@ impl StreamJson {
                     }
                 }
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => tool_start(block, facts),
-                kind if kind.ends_with("_tool_result") => tool_end(block, None, &[], facts),
+                kind if kind.ends_with("_tool_result") => tool_end(block, None, false, facts),
                 // Its text is encrypted; a picture is not text.
                 "redacted_thinking" | "image" | "document" | "fallback" => {}
                 _ => facts.unrecognized(Some(Cow::Owned(format!("assistant:{}", &*block.r#type))), line),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-use super::wire::{Block, Control, FileResult, Part, Todos, ToolResultMeta};
+use super::wire::{Block, Control, FileResult, Part, PermissionDecision, Todos, ToolResultMeta};
 use crate::dialect::Facts;
 use crate::diff;
 use crate::event::{Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
@@ -39,26 +39,31 @@ pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
 pub(super) fn user<'a>(
     blocks: Vec<Block<'a>>,
     structured: Option<Unread<'a>>,
-    meta: Option<&'a RawValue>,
+    is_refused: impl Fn(&str) -> bool,
     facts: &mut Facts<'a>,
 ) {
-    let meta: Vec<ToolResultMeta<'a>> = meta.and_then(|meta| json::parse(meta.get())).unwrap_or_default();
     let mut results: Vec<Block<'a>> = blocks.into_iter().filter(|block| block.tool_use_id.is_some()).collect();
     // The structured copy does not say whose it is, so it counts only where there is one result.
     let structured = structured.filter(|_| results.len() == 1);
     for block in results.drain(..) {
-        tool_end(block, structured, &meta, facts);
+        let refused = block.tool_use_id.as_deref().is_some_and(&is_refused);
+        tool_end(block, structured, refused, facts);
     }
 }
 
-pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, meta: &[ToolResultMeta<'a>], facts: &mut Facts<'a>) {
+/// The calls that a stream says were refused and never ran.
+pub(super) fn refused<'a>(meta: Option<&'a RawValue>) -> Vec<Str<'a>> {
+    let meta: Vec<ToolResultMeta<'a>> = meta.and_then(|meta| json::parse(meta.get())).unwrap_or_default();
+    let is_refused = |meta: &ToolResultMeta<'_>| {
+        meta.non_execution_kind.is_some() || meta.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection)
+    };
+    meta.into_iter().filter(is_refused).map(|meta| meta.id).collect()
+}
+
+pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, refused: bool, facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
     let output = block.content.map(content_text);
     let failed = block.is_error.unwrap_or(false);
-    let refused = meta.iter().filter(|meta| *meta.id == *id).any(|meta| {
-        meta.non_execution_kind.is_some()
-            || meta.permission_decision.as_ref().is_some_and(|d| d.decision.as_deref() == Some("reject"))
-    });
     let status = match (failed, refused) {
         (true, true) => ToolStatus::Denied,
         (true, false) => ToolStatus::Error,

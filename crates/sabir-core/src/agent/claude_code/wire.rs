@@ -302,7 +302,14 @@ pub(super) struct ToolResultMeta<'a> {
 #[derive(Deserialize)]
 pub(super) struct PermissionDecision<'a> {
     #[serde(borrow, default)]
-    pub(super) decision: Option<Str<'a>>,
+    decision: Option<Str<'a>>,
+}
+
+impl PermissionDecision<'_> {
+    /// Whether the call was not allowed.
+    pub(super) fn is_rejection(&self) -> bool {
+        self.decision.as_deref() == Some("reject")
+    }
 }
 
 /// Which blocks of a cut stream are void.

@@ -12,6 +12,7 @@
 //! What lies in wait here: token counts are sums over the thread (up to 0.79 over a run of it) and are told again, with
 //! nothing new, when a rate limit is; 0.166 tells each response in a record of its own too. A thread that is forked or
 //! spawned begins with a copy of its parent's log, stamped with the time of the copy, and goes on with the parent's sums.
+//! What a thread spawned belongs to its session.
 
 mod calls;
 mod head;
@@ -25,7 +26,7 @@ use serde::Deserialize;
 use super::super::{DialectEntry, Match};
 use super::counter::Figures;
 use crate::history::{History, Part, Root, Spent, stem};
-use crate::json::{self, Str};
+use crate::json::{self, Str, StringOr};
 
 /// Where it is and how it is read.
 pub(super) const HISTORY: History = History {
@@ -108,6 +109,40 @@ struct SessionMeta<'a> {
     cwd: Option<Str<'a>>,
     #[serde(borrow, default)]
     cli_version: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    parent_thread_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    source: Option<Source<'a>>,
+}
+
+/// Where a thread comes from, unless it is a mere word.
+#[derive(Deserialize)]
+struct Source<'a> {
+    #[serde(borrow, default)]
+    subagent: Option<StringOr<'a, SubAgent<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct SubAgent<'a> {
+    #[serde(borrow, default)]
+    thread_spawn: Option<Spawn<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Spawn<'a> {
+    #[serde(borrow, default)]
+    parent_thread_id: Option<Str<'a>>,
+}
+
+impl SessionMeta<'_> {
+    /// The thread that started this one as a sub-agent. A thread that a user forked is one of its own.
+    fn parent(&self) -> Option<&str> {
+        let spawned = match self.source.as_ref()?.subagent.as_ref()? {
+            StringOr::Other(SubAgent { thread_spawn: Some(Spawn { parent_thread_id }) }) => parent_thread_id.as_deref(),
+            _ => None,
+        };
+        spawned.or(self.parent_thread_id.as_deref()).filter(|parent| *parent != &*self.id)
+    }
 }
 
 /// What a turn runs with.

@@ -174,7 +174,10 @@ impl Stream {
                 self.forget(facts);
             }
             "subagent.completed" => self.forget(facts),
-            "abort" if main => self.ending.abort(data.reason),
+            "abort" if main => {
+                self.ending.abort(data.reason);
+                self.tools.aborted(facts);
+            }
             "agent.interrupted" => {
                 if main {
                     self.ending.abort(None);

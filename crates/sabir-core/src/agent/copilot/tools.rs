@@ -98,17 +98,20 @@ impl Tools {
     pub(super) fn interrupted<'a>(&mut self, ids: Vec<Str<'a>>, facts: &mut Facts<'a>) {
         for id in ids {
             if self.open.remove(&*id).is_some() {
-                facts.push(EventKind::ToolEnd {
-                    tool_call_id: id.0,
-                    ok: false,
-                    output: None,
-                    status: ToolStatus::Cancelled,
-                    exit_code: None,
-                    duration_ms: None,
-                });
+                facts.push(cancelled(id.0));
             }
         }
     }
+
+    /// The session was stopped: what runs is stopped with it. The log does not say which calls those are.
+    pub(super) fn aborted(&mut self, facts: &mut Facts<'_>) {
+        std::mem::take(&mut self.open).into_keys().for_each(|id| facts.push(cancelled(Cow::Owned(id))));
+    }
+}
+
+fn cancelled(tool_call_id: Cow<'_, str>) -> EventKind<'_> {
+    let status = ToolStatus::Cancelled;
+    EventKind::ToolEnd { tool_call_id, ok: false, output: None, status, exit_code: None, duration_ms: None }
 }
 
 fn kind(name: &str, arguments: Option<&RawValue>) -> ToolKind {

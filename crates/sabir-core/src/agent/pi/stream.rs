@@ -323,7 +323,7 @@ fn cause_of(error: &str) -> Cause {
     Cause::of_error(status.and_then(|status| status.parse().ok()), error)
 }
 
-fn is_refusal(raw_stop_reason: &str) -> bool {
+pub(super) fn is_refusal(raw_stop_reason: &str) -> bool {
     matches!(raw_stop_reason, "refusal" | "content_filter" | "content-filter" | "safety" | "SAFETY" | "PROHIBITED_CONTENT")
 }
 

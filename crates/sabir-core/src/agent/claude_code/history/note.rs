@@ -1,6 +1,9 @@
 //! The log in short.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::super::wire::ModelUsage;
 use crate::event::Outcome;
@@ -14,6 +17,10 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         Ok(line) => match line.r#type {
             Some(b"assistant") => assistant(ledger, &line),
             Some(b"user") => user(ledger, &line),
+            Some(b"attachment") => {
+                head(ledger, &line);
+                ledger.outcome = Some(Outcome::Limited);
+            }
             Some(b"cost-state") => {
                 let usage = std::str::from_utf8(line.model_usage).ok();
                 let Some(usage) = usage.and_then(json::parse::<BTreeMap<Str<'_>, ModelUsage>>) else { return };
@@ -36,6 +43,8 @@ struct Line<'a> {
     is_meta: bool,
     is_sidechain: bool,
     is_api_error_message: bool,
+    /// The agent was not allowed more turns.
+    is_out_of_turns: bool,
     message: Message<'a>,
     /// As it is written.
     model_usage: &'a [u8],
@@ -56,8 +65,8 @@ struct Message<'a> {
 impl<'a> Line<'a> {
     /// Reads a line up to where it says that nothing in it matters. Nearly all bytes of a log are results of tools, which
     /// are in lines of the user, and those say so before anything else. An answer says what it is at its end.
-    fn read(line: &'a [u8], known: &Ledger, untitled: bool) -> Result<Self, NotJson> {
-        let mut walk = Walk::over(line);
+    fn read(text: &'a [u8], known: &Ledger, untitled: bool) -> Result<Self, NotJson> {
+        let mut walk = Walk::over(text);
         let mut line = Self::default();
         if !walk.enter()? {
             return Ok(line);
@@ -68,7 +77,8 @@ impl<'a> Line<'a> {
                     line.r#type = walk.word()?;
                     match line.r#type {
                         Some(b"assistant" | b"cost-state") => {}
-                        Some(b"user") if untitled => {}
+                        Some(b"user") if untitled || !is_result(text) => {}
+                        Some(b"attachment") if line.is_out_of_turns && !line.is_sidechain => {}
                         _ => return Ok(Self::default()),
                     }
                 }
@@ -80,12 +90,32 @@ impl<'a> Line<'a> {
                 b"isSidechain" => line.is_sidechain = walk.is_true()?,
                 b"isApiErrorMessage" => line.is_api_error_message = walk.is_true()?,
                 b"message" => line.message = Message::read(&mut walk)?,
+                b"attachment" => line.is_out_of_turns = is_out_of_turns(&mut walk)?,
                 b"modelUsage" => line.model_usage = walk.value()?,
                 _ => walk.skip()?,
             }
         }
         walk.end().map(|()| line)
     }
+}
+
+/// Whether a line of the user is the result of a tool, as far as its beginning says so.
+fn is_result(line: &[u8]) -> bool {
+    const BEGINNING: usize = 512;
+    static RESULT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""tool_result""#));
+    RESULT.find(line.get(..BEGINNING).unwrap_or(line)).is_some()
+}
+
+fn is_out_of_turns(walk: &mut Walk<'_>) -> Result<bool, NotJson> {
+    let mut found = false;
+    walk.fields(|walk, key| {
+        match key {
+            b"type" => found = walk.word()? == Some(b"max_turns_reached"),
+            _ => walk.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 impl<'a> Message<'a> {
@@ -140,10 +170,17 @@ fn head(ledger: &mut Ledger, line: &Line<'_>) {
 
 fn user(ledger: &mut Ledger, line: &Line<'_>) {
     head(ledger, line);
-    let text = line.message.text.and_then(|text| Walk::over(text).text().ok()?);
-    if let Some(text) = text.filter(|text| !line.is_meta && !super::is_furniture(text)) {
-        ledger.entitle(&text);
-        ledger.outcome = Some(Outcome::Incomplete);
+    let Some(text) = line.message.text.and_then(|text| Walk::over(text).text().ok()?) else { return };
+    let outcome = match &*text {
+        text if text.trim_start().starts_with(super::INTERRUPTED) => Outcome::Cancelled,
+        text if line.is_meta || super::is_furniture(text) => return,
+        text => {
+            ledger.entitle(text);
+            Outcome::Incomplete
+        }
+    };
+    if !line.is_sidechain {
+        ledger.outcome = Some(outcome);
     }
 }
 
@@ -240,6 +277,24 @@ mod tests {
         assert_eq!((response.spent.cache_read, response.spent.cache_write, response.spent.cache_write_1h), (100, 20, 20));
         assert_eq!(ledger.outcome, Some(Outcome::Incomplete));
         assert_eq!((ledger.title.as_deref(), ledger.cwd.as_deref()), (Some("Fix it"), Some("/home/user/a")));
+    }
+
+    #[test]
+    fn how_it_stands_is_what_the_last_lines_say() {
+        let done = answer("m", r#"{"type":"text","text":"a"}"#, r#""end_turn""#, 2);
+        let outcome = |lines: &[&str]| noted(lines).outcome;
+        assert_eq!(outcome(&[PROMPT, &done]), Some(Outcome::Completed));
+        assert_eq!(outcome(&[PROMPT, &done, PROMPT]), Some(Outcome::Incomplete), "another prompt has no answer yet");
+        let stopped =
+            PROMPT.replace(r#""Fix it\nplease""#, r#"[{"type":"text","text":"[Request interrupted by user for tool use]"}]"#);
+        assert_eq!(outcome(&[PROMPT, &done, PROMPT, &stopped]), Some(Outcome::Cancelled));
+        assert_eq!(
+            outcome(&[PROMPT, &done, &stopped.replace(r#""isSidechain":false"#, r#""isSidechain":true"#)]),
+            Some(Outcome::Completed)
+        );
+        let turns = r#"{"isSidechain":false,"attachment":{"type":"max_turns_reached","maxTurns":2},"type":"attachment","timestamp":"2026-11-15T10:00:06.000Z"}"#;
+        assert_eq!(outcome(&[PROMPT, turns]), Some(Outcome::Limited));
+        assert_eq!(outcome(&[PROMPT, &done, &turns.replace("max_turns_reached", "date")]), Some(Outcome::Completed));
     }
 
     #[test]

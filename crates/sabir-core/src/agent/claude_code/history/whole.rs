@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::stream::StreamJson;
 use super::super::tools::user;
-use super::super::wire::{ApiMessage, Block, ModelUsage};
+use super::super::wire::{ApiMessage, Block, ModelUsage, PermissionDecision};
 use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, HeldTexts, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
@@ -67,6 +67,10 @@ pub(super) struct Entry<'a> {
     is_api_error_message: bool,
     #[serde(borrow, default)]
     tool_use_result: Option<Unread<'a>>,
+    #[serde(borrow, default)]
+    tool_denial_kind: Option<Unread<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    permission_decision: Option<PermissionDecision<'a>>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
@@ -128,7 +132,8 @@ impl JsonDialect for Log {
                 }
             }
             "attachment" => {
-                if entry.attachment.is_some_and(|attachment| &*attachment.r#type == "max_turns_reached") {
+                let is_out_of_turns = entry.attachment.is_some_and(|attachment| &*attachment.r#type == "max_turns_reached");
+                if is_out_of_turns && facts.parent.is_none() {
                     self.verdict = Some(Verdict { cause: Some(Cause::MaxTurns), ..Verdict::of(Outcome::Limited) });
                 }
             }
@@ -266,7 +271,9 @@ impl Log {
         }
         let (results, others): (Vec<Block<'a>>, Vec<Block<'a>>) =
             blocks.into_iter().partition(|block| block.tool_use_id.is_some());
-        user(results, entry.tool_use_result, None, facts);
+        let refused =
+            entry.tool_denial_kind.is_some() || entry.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection);
+        user(results, entry.tool_use_result, |_| refused, facts);
         let text: String = others.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect();
         self.prompt(Cow::Owned(text), entry.is_meta, facts);
     }

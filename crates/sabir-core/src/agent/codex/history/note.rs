@@ -6,6 +6,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::super::counter::Figures;
+use super::super::trouble::Trouble;
 use super::head::{AnyOrder, Head};
 use super::{Report, SessionMeta, is_furniture, owner_of_turn};
 use crate::event::Outcome;
@@ -169,10 +170,10 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
         "task_started" | "turn_started" => ledger.outcome = Some(Outcome::Incomplete),
         "agent_message" => said(ledger),
         "task_complete" | "turn_complete" => {
-            let (mut failed, mut said) = (false, false);
+            let (mut error, mut said) = (None, false);
             let is_whole = payload(ledger, line, |walk, key| {
                 match key {
-                    b"error" => failed = walk.value()? != b"null",
+                    b"error" => error = Some(walk.value()?).filter(|error| *error != b"null"),
                     b"last_agent_message" => said = walk.value()? != b"null",
                     _ => walk.skip()?,
                 }
@@ -181,17 +182,24 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
             // Versions that do not record each response do not tell errors here either: a task that failed just has no
             // last word.
             if is_whole {
-                ledger.outcome = Some(match (failed, said) {
-                    (true, _) => Outcome::Failed,
-                    (false, false) if !ledger.recorded => Outcome::Incomplete,
-                    (false, _) => Outcome::Completed,
+                ledger.outcome = Some(match (error, said) {
+                    (Some(error), _) => failed(error),
+                    (None, false) if !ledger.recorded => Outcome::Incomplete,
+                    (None, _) => Outcome::Completed,
                 });
             }
         }
         "turn_aborted" => ledger.outcome = Some(Outcome::Cancelled),
-        "error" => ledger.outcome = Some(Outcome::Failed),
+        "error" => ledger.outcome = Some(failed(line)),
         _ => {}
     }
+}
+
+/// How a task ended whose error says so.
+fn failed(error: &[u8]) -> Outcome {
+    let mut trouble = Trouble::default();
+    trouble.fatal(String::from_utf8_lossy(error));
+    trouble.verdict().map_or(Outcome::Failed, |verdict| verdict.outcome)
 }
 
 /// A key with its quotes is not in any string, where the quotes would be escaped.
@@ -280,6 +288,7 @@ fn session_meta(ledger: &mut Ledger, meta: Option<SessionMeta<'_>>) {
     let (number, began) = (id_of(&*meta.id), meta.timestamp.as_deref().and_then(time_of));
     if ledger.threads.is_empty() {
         ledger.session = Some(meta.id.to_string());
+        ledger.parent = meta.parent().map(str::to_owned);
         ledger.cwd = meta.cwd.map(|cwd| cwd.to_string());
         ledger.version = meta.cli_version.map(|version| version.to_string());
         ledger.saw(began);
@@ -386,7 +395,9 @@ mod tests {
 
     #[test]
     fn what_a_spawned_thread_copies_is_its_parents() {
-        let mut lines = vec![meta(40, CHILD, "17:58:04.064"), meta(40, PARENT, "17:57:02.624")];
+        let source = format!(r#""source":{{"subagent":{{"thread_spawn":{{"parent_thread_id":"{PARENT}"}}}}}},"cli_version""#);
+        let own = meta(40, CHILD, "17:58:04.064").replace(r#""cli_version""#, &source);
+        let mut lines = vec![own, meta(40, PARENT, "17:57:02.624")];
         lines.extend(parent().split_off(1).into_iter().map(|line| line.replace("17:57:1", "17:58:0")));
         lines.extend([
             context(50, "01a1e05b-f100-7000-8000-00000000000b", "model-b"),
@@ -395,7 +406,7 @@ mod tests {
             count(51, &figures(450, 260, 20), &figures(150, 100, 4)),
         ]);
         let (parent, child) = (read(&parent()), read(&lines));
-        assert_eq!(child.session.as_deref(), Some(CHILD));
+        assert_eq!((child.session.as_deref(), child.parent.as_deref()), (Some(CHILD), Some(PARENT)));
         assert_eq!(child.title.as_deref(), Some("your part"));
         let keys = |ledger: &Ledger| ledger.responses.iter().map(crate::history::Response::key).collect::<Vec<_>>();
         assert_eq!(keys(&child)[..2], keys(&parent)[..]);
@@ -404,6 +415,7 @@ mod tests {
         // The same figures in a thread of its own are not that response.
         let mut alone = vec![meta(40, CHILD, "17:58:04.064")];
         alone.extend(lines.split_off(2));
+        assert_eq!(read(&alone).parent, None);
         assert_ne!(keys(&read(&alone))[0], keys(&parent)[0]);
     }
 
@@ -447,6 +459,8 @@ mod tests {
         assert_eq!(read(&begun).outcome, Some(Outcome::Incomplete));
         let failed = event(3, r#""type":"task_complete","last_agent_message":null,"error":{"message":"401"}"#);
         assert_eq!(read(&[begun[0].clone(), failed]).outcome, Some(Outcome::Failed));
+        let full = event(3, r#""type":"task_complete","last_agent_message":null,"error":{"message":"context_length_exceeded"}"#);
+        assert_eq!(read(&[begun[0].clone(), full]).outcome, Some(Outcome::Limited));
         let silent = event(3, r#""type":"task_complete","last_agent_message":null"#);
         assert_eq!(read(&[begun[0].clone(), silent]).outcome, Some(Outcome::Incomplete));
         assert_eq!(read(&[event(3, r#""type":"turn_aborted","reason":"interrupted""#)]).outcome, Some(Outcome::Cancelled));

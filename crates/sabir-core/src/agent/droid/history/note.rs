@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use super::whole::failure;
 use super::{Entry, Message, is_furniture};
 use crate::event::{Outcome, Text};
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
@@ -32,7 +33,13 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
                 spoken(ledger, entry.id.as_deref().unwrap_or_default(), message, at);
             }
         }
-        Some("agent_turn_outcome") => ledger.outcome = entry.reason.as_deref().map(outcome_of),
+        Some("agent_turn_outcome") => {
+            let told = entry.reason.as_deref().map(outcome_of);
+            // What went wrong was said before, and says more.
+            if told != Some(Outcome::Failed) || !matches!(ledger.outcome, Some(Outcome::Refused | Outcome::Limited)) {
+                ledger.outcome = told;
+            }
+        }
         _ => {}
     }
 }
@@ -54,7 +61,7 @@ fn settings(ledger: &mut Ledger, text: &str) {
 
 fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>) {
     match &*message.role {
-        "user" if message.visibility.is_none() => {
+        "user" if message.visibility.is_none() || message.visibility.as_deref() == Some("user_only") => {
             let text = match &message.content {
                 Some(StringOr::String(text)) => Some(Text::from(&**text)),
                 Some(StringOr::Other(blocks)) => blocks
@@ -64,9 +71,14 @@ fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>)
                     .find(|text| !is_furniture(text)),
                 None => None,
             };
-            if let Some(text) = text {
-                ledger.entitle(&text);
-                ledger.outcome = Some(Outcome::Incomplete);
+            match (text, message.visibility.is_some()) {
+                (None, _) => {}
+                // What went wrong, for people.
+                (Some(text), true) => ledger.outcome = Some(failure(&text).1.0),
+                (Some(text), false) => {
+                    ledger.entitle(&text);
+                    ledger.outcome = Some(Outcome::Incomplete);
+                }
             }
         }
         "assistant" => {

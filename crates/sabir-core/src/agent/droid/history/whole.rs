@@ -122,12 +122,9 @@ impl Log {
             Some("llm_only") => {}
             // What went wrong, for people.
             Some("user_only") => {
-                let message = text.strip_prefix("BYOK Error: ").unwrap_or(&text);
-                let first = message.lines().next().unwrap_or_default().to_owned();
-                let ending =
-                    if first.contains("safety checks") { (Outcome::Refused, Cause::Refusal) } else { ending::of_message(&first) };
+                let (message, ending) = failure(&text);
                 self.failure = Some(ending);
-                facts.push(EventKind::Error { message: Cow::Owned(first), class: Some(ending.1), fatal: true });
+                facts.push(EventKind::Error { message: Cow::Owned(message.to_owned()), class: Some(ending.1), fatal: true });
             }
             _ => {
                 self.end_turn(facts);
@@ -228,4 +225,11 @@ fn cause_of(reason: &str) -> Cause {
         "model_request_rejected" => Cause::InvalidRequest,
         _ => Cause::Unknown,
     }
+}
+
+/// What a text for people says of an error: the error, and how it ends a turn.
+pub(super) fn failure(text: &str) -> (&str, (Outcome, Cause)) {
+    let message = text.strip_prefix("BYOK Error: ").unwrap_or(text).lines().next().unwrap_or_default();
+    let is_refusal = message.contains("safety checks");
+    (message, if is_refusal { (Outcome::Refused, Cause::Refusal) } else { ending::of_message(message) })
 }

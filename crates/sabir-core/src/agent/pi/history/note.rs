@@ -1,5 +1,6 @@
 //! The log in short.
 
+use super::super::stream::is_refusal;
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
 use crate::json::{NotJson, Str, Walk};
@@ -50,6 +51,8 @@ struct Message<'a> {
     timestamp: Option<i64>,
     usage: Option<Usage>,
     stop_reason: Option<Str<'a>>,
+    /// The model refused to answer.
+    is_refused: bool,
     calls: usize,
     /// Its first text, as it is written.
     text: Option<&'a [u8]>,
@@ -111,6 +114,7 @@ impl<'a> Message<'a> {
                 b"timestamp" => message.timestamp = walk.parse()?,
                 b"usage" => message.usage = Some(Usage::read(walk)?),
                 b"stopReason" => message.stop_reason = walk.text()?,
+                b"rawStopReason" => message.is_refused = walk.text()?.is_some_and(|raw| is_refusal(&raw)),
                 b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
                 b"content" => walk.items(|walk| message.block(walk))?,
                 _ => walk.skip()?,
@@ -162,7 +166,8 @@ fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
             ledger.outcome = Some(Outcome::Incomplete);
         }
         Some(b"assistant") => {
-            ledger.outcome = message.stop_reason.as_deref().map(outcome_of);
+            let refused = message.is_refused.then_some(Outcome::Refused);
+            ledger.outcome = refused.or_else(|| message.stop_reason.as_deref().map(outcome_of));
             let Some(usage) = &message.usage else { return };
             let model = message.model.as_deref().map(|model| ledger.model_number(model));
             // The copies in a fork have the same moment in them; services there are that give all responses one id.

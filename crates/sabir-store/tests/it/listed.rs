@@ -1,0 +1,131 @@
+//! Runs that are damaged are in the list, and what is whole of them is told.
+
+use std::fs;
+use std::path::PathBuf;
+
+use sabir_core::event::Outcome;
+use sabir_store::history::Places;
+use sabir_store::past::{self, Past};
+use sabir_store::{Home, Journal, Kind, Meta};
+
+use crate::{RUN, append, home};
+
+/// How many events a run has here.
+const EVENTS: u64 = 5;
+
+/// A run that was written to its end: its only segment, and the bytes of that.
+fn written(home: &Home) -> (PathBuf, Vec<u8>) {
+    let journal = Journal::open(home, RUN).expect("opened");
+    let at = sabir_core::time::Timestamp::parse("2026-11-15T10:00:00.000Z");
+    journal.meta(&Meta {
+        run_id: RUN.to_owned(),
+        agent: "localexec".to_owned(),
+        cwd: "/home/user/project".to_owned(),
+        prompt: "say it".to_owned(),
+        started: at,
+        ..Meta::default()
+    });
+    let events = [
+        r#""kind":"started","agent":"localexec""#,
+        r#""kind":"text","delta":"one ""#,
+        r#""kind":"text","delta":"two""#,
+        r#""kind":"final","text":"one two""#,
+        r#""kind":"exited","exitCode":0,"cancelled":false,"outcome":"completed""#,
+    ];
+    for (event, seq) in events.iter().zip(1..) {
+        let json = format!(r#"{{"runId":"{RUN}","seq":{seq},"at":"2026-11-15T10:00:0{seq}.000Z",{event}}}"#);
+        append(&journal, Kind::Event, json.as_bytes());
+    }
+    journal.result(&serde_json::json!({"agent": "localexec", "outcome": "completed", "durationMs": 4000}));
+    journal.finish().expect("finished");
+    let folder = home.run(RUN).expect("an id");
+    let numbers = folder.segments().expect("segments");
+    assert_eq!(numbers.len(), 1);
+    let segment = folder.segment(numbers[0]);
+    let bytes = fs::read(&segment).expect("readable");
+    (segment, bytes)
+}
+
+fn listed(home: &Home) -> Past {
+    past::load(&Places::default(), Some(home), None, |_| true, &mut |_, _| {})
+}
+
+/// The numbers of the events that are told of the only run.
+fn told(past: &Past) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    past.decode(&past.sessions[0], &mut |event| seqs.push(event.seq)).expect("readable");
+    seqs
+}
+
+#[test]
+fn a_wrong_byte_anywhere_hides_no_run() {
+    let (_folder, home) = home();
+    let (segment, bytes) = written(&home);
+    let sound = listed(&home);
+    assert_eq!((sound.sessions.len(), sound.failures.len(), told(&sound).len()), (1, 0, 5));
+    for place in 0..bytes.len() {
+        let mut wrong = bytes.clone();
+        wrong[place] ^= 0x41;
+        fs::write(&segment, &wrong).expect("written");
+        let past = listed(&home);
+        // A head of another version is not read at all, which is said.
+        if past.sessions.is_empty() {
+            assert!(place < 16 && past.failures.len() == 1, "byte {place}: {:?}", past.failures);
+            continue;
+        }
+        let session = &past.sessions[0];
+        assert_eq!((session.id.as_str(), session.agent.id.0), (RUN, "localexec"), "byte {place}");
+        let seqs = told(&past);
+        assert!(seqs.len() as u64 + 1 >= EVENTS && seqs.is_sorted(), "byte {place}: {seqs:?}");
+        // It is in the result and in the last event.
+        assert_eq!(session.outcome, Outcome::Completed, "byte {place}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_anywhere_is_listed_as_far_as_it_goes() {
+    let (_folder, home) = home();
+    let (segment, bytes) = written(&home);
+    let mut before = 0;
+    for length in 0..=bytes.len() {
+        fs::write(&segment, &bytes[..length]).expect("written");
+        let past = listed(&home);
+        assert!(past.sessions.len() + past.failures.len() <= 1, "cut at {length}");
+        if past.sessions.is_empty() {
+            assert_eq!(before, 0, "cut at {length}");
+            continue;
+        }
+        let seqs = told(&past);
+        assert!(seqs.iter().zip(1..).all(|(seq, number)| *seq == number) && seqs.len() >= before, "cut at {length}: {seqs:?}");
+        before = seqs.len();
+        let outcome = if before as u64 == EVENTS { Outcome::Completed } else { Outcome::Crashed };
+        assert_eq!((past.sessions[0].outcome, past.sessions[0].title.as_deref()), (outcome, Some("say it")), "cut at {length}");
+    }
+    assert_eq!(before as u64, EVENTS);
+}
+
+#[test]
+fn what_a_run_spent_counts_also_when_it_has_no_end() {
+    let (_folder, home) = home();
+    let journal = Journal::open(&home, RUN).expect("opened");
+    journal.meta(&Meta { run_id: RUN.to_owned(), agent: "cursor".to_owned(), ..Meta::default() });
+    for (event, seq) in [
+        r#""kind":"started","agent":"cursor""#,
+        r#""kind":"usage","inputTokens":10,"outputTokens":3,"model":"model-a","scope":"message""#,
+    ]
+    .iter()
+    .zip(1..)
+    {
+        append(&journal, Kind::Event, format!(r#"{{"runId":"{RUN}","seq":{seq},{event}}}"#).as_bytes());
+    }
+    journal.sync().expect("synced");
+    assert_eq!(listed(&home).sessions[0].spent.total(), 0, "it is not over");
+    // A writer that is killed leaves no end.
+    let folder = home.run(RUN).expect("an id");
+    let segment = folder.segment(folder.segments().expect("segments")[0]);
+    let bytes = fs::read(&segment).expect("readable");
+    journal.finish().expect("finished");
+    fs::write(&segment, bytes).expect("written");
+    let past = listed(&home);
+    assert_eq!((past.sessions[0].outcome, past.sessions[0].spent.total()), (Outcome::Crashed, 13));
+}

@@ -8,6 +8,8 @@ export interface Overview {
   agentSessionId: string | null;
   /** Its version. */
   agentVersion: string | null;
+  /** Whether the agent says so or the price table does; of a sum, the table as soon as it has a part in it. */
+  costSource: CostSource;
   /** What they cost in dollars. */
   costUsd: number | null;
   /** The working folder. */
@@ -41,6 +43,14 @@ export interface Overview {
   /** The workspace that the shell was started for. */
   workspace: string | null;
 }
+
+/**
+ * Where a cost comes from.
+ * - `reported`: The agent says so.
+ * - `computed`: Tokens times the price table.
+ * - `unknown`: It cannot be known.
+ */
+export type CostSource = "reported" | "computed" | "unknown";
 
 /**
  * What a session does now, or how its last run ended.

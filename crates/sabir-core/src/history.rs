@@ -10,7 +10,7 @@
 mod ledger;
 mod packed;
 
-pub use ledger::{Ledger, Response, Spent, id_of, id_with, time_of};
+pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
 
 use crate::agent::DialectEntry;
 

@@ -7,11 +7,13 @@
 //! ```
 //!
 //! `index.html` names the others as `/assets/app.js` and `/assets/style.css`; the names with the hashes are filled in at
-//! the start, so a build changes no name.
+//! the start, so a build changes no name. A browser that takes zstd gets them small.
+
+use std::sync::OnceLock;
 
 use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{Html, IntoResponse as _};
+use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,6 +34,47 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       font-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
+/// How hard they are made small: beyond this it takes longer than it saves.
+const LEVEL: i32 = 6;
+
+/// A file that the page is made of.
+struct File {
+    kind: &'static str,
+    text: &'static str,
+    /// The same as zstd, made when somebody asks for it first.
+    small: OnceLock<Option<Vec<u8>>>,
+}
+
+static APP: File = File { kind: "text/javascript; charset=utf-8", text: SCRIPT, small: OnceLock::new() };
+static LOOKS: File = File { kind: "text/css; charset=utf-8", text: STYLE, small: OnceLock::new() };
+
+impl File {
+    fn answer(&'static self, asked: &HeaderMap) -> Response {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(FOR_EVER));
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        match takes_zstd(asked).then(|| self.small()).flatten() {
+            Some(small) => {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+                (headers, small).into_response()
+            }
+            None => (headers, self.text).into_response(),
+        }
+    }
+
+    fn small(&'static self) -> Option<&'static [u8]> {
+        self.small.get_or_init(|| zstd::bulk::compress(self.text.as_bytes(), LEVEL).ok()).as_deref()
+    }
+}
+
+/// Whether that is among what a browser says that it takes. One with a weight is one that would rather not.
+fn takes_zstd(asked: &HeaderMap) -> bool {
+    let said = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    said.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("zstd"))
+}
+
 /// The addresses of the page.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let (script, style) = (named("app", "js", SCRIPT), named("style", "css", STYLE));
@@ -39,12 +82,8 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let index: &'static str = Box::leak(index.into_boxed_str());
     let policy = || [(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))];
     let mut routes = Router::new().route("/", get(async move || (policy(), Html(index))));
-    for (path, kind, text) in [(script, "text/javascript; charset=utf-8", SCRIPT), (style, "text/css; charset=utf-8", STYLE)] {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(FOR_EVER));
-        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-        routes = routes.route(&path, get(async move || (headers, text).into_response()));
+    for (path, file) in [(script, &APP), (style, &LOOKS)] {
+        routes = routes.route(&path, get(async move |asked: HeaderMap| file.answer(&asked)));
     }
     routes
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use sabir_core::agent::{self, Agent};
 use sabir_core::event::{EventKind, Outcome};
-use sabir_core::fold::SessionResult;
-use sabir_core::history::{Ledger, Response, Spent, id_of};
+use sabir_core::fold::{CostSource, SessionResult};
+use sabir_core::history::{Ledger, Paid, Response, Spent, id_of};
 use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
@@ -42,9 +42,17 @@ struct Short {
     #[serde(default)]
     models: Vec<ModelShare>,
     #[serde(default)]
+    cost: Costs,
+    #[serde(default)]
     tool_calls: Vec<serde::de::IgnoredAny>,
     #[serde(default)]
     duration_ms: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Costs {
+    #[serde(default)]
+    source: CostSource,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +72,25 @@ struct Tokens {
     cache_write: Option<u64>,
     output: Option<u64>,
     reasoning: Option<u64>,
+    total: Option<u64>,
+}
+
+impl ModelShare {
+    fn spent(&self) -> (Spent, bool) {
+        let tokens = &self.tokens;
+        let mut spent = Spent {
+            input: tokens.uncached_input.unwrap_or(0),
+            cache_read: tokens.cache_read.unwrap_or(0),
+            cache_write: tokens.cache_write.unwrap_or(0),
+            output: tokens.output.unwrap_or(0),
+            reasoning: tokens.reasoning.unwrap_or(0),
+            ..Spent::default()
+        };
+        // What the agent does not divide is input for the most part; it only can't be priced.
+        let undivided = tokens.total.unwrap_or(0).saturating_sub(spent.total());
+        spent.input = spent.input.saturating_add(undivided);
+        (spent, undivided > 0)
+    }
 }
 
 /// What there is in a journal.
@@ -168,27 +195,18 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
         session = result.session_id;
         let mut calls = u16::try_from(result.tool_calls.len()).unwrap_or(u16::MAX);
         for share in result.models {
+            let (spent, undivided) = share.spent();
             let name = share.model.unwrap_or_default();
-            let spent = Spent {
-                input: share.tokens.uncached_input.unwrap_or(0),
-                cache_read: share.tokens.cache_read.unwrap_or(0),
-                cache_write: share.tokens.cache_write.unwrap_or(0),
-                output: share.tokens.output.unwrap_or(0),
-                reasoning: share.tokens.reasoning.unwrap_or(0),
-                ..Spent::default()
+            let cost = match (share.cost_usd, result.cost.source) {
+                (Some(cost), CostSource::Reported) => Some(Paid::Reported(cost)),
+                (Some(cost), _) => Some(Paid::Computed(cost)),
+                (None, _) if undivided => Some(Paid::Unknown),
+                (None, _) => None,
             };
             let id = id_of(format!("{} {name}", folder.id()));
             let model = ledger.model_number(&name);
             let at = ledger.last.unwrap_or(0);
-            ledger.responses.push(Response {
-                copied: false,
-                id,
-                at,
-                model,
-                calls: std::mem::take(&mut calls),
-                spent,
-                cost: share.cost_usd,
-            });
+            ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
         }
     }
     let file = LogFile {
@@ -200,4 +218,18 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
         identity: (0, 0),
     };
     Ok(Some(RunLog { log: Log { file, ledger: Box::new(ledger), progress: Progress::default() }, session, state }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ModelShare, Spent};
+
+    #[test]
+    fn a_total_that_is_not_divided_counts_and_has_no_price() {
+        let spent = |json: &str| serde_json::from_str::<ModelShare>(json).expect("a share").spent();
+        let total = spent(r#"{"model":"m","tokens":{"output":110,"total":2310}}"#);
+        assert_eq!(total, (Spent { input: 2200, output: 110, ..Spent::default() }, true));
+        let divided = spent(r#"{"model":"m","tokens":{"uncachedInput":5,"cacheRead":1,"output":2,"total":8}}"#);
+        assert_eq!(divided, (Spent { input: 5, cache_read: 1, output: 2, ..Spent::default() }, false));
+    }
 }

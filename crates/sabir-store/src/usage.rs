@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::civil::Date;
 pub use jiff::tz::TimeZone;
-use sabir_core::history::Spent;
+use sabir_core::fold::CostSource;
+use sabir_core::history::{Paid, Spent};
 use sabir_core::price::{Billable, Price, Table};
 
 use crate::account::{Counted, Session};
@@ -196,8 +197,11 @@ enum Cost {
 }
 
 fn cost(counted: &Counted<'_>, price: Option<&Price>) -> Cost {
-    if let Some(cost) = counted.response.cost {
-        return Cost::Reported(cost);
+    match counted.response.cost {
+        Some(Paid::Reported(cost)) => return Cost::Reported(cost),
+        Some(Paid::Computed(cost)) => return Cost::Computed(cost),
+        Some(Paid::Unknown) => return Cost::Unknown,
+        None => {}
     }
     let Spent { input, cache_read, cache_write, output, cache_write_1h, .. } = counted.response.spent;
     let tokens = Billable {
@@ -250,6 +254,15 @@ impl Sum {
         self.sessions.insert(run.session);
         if other.unpriced_tokens > 0 {
             *self.unpriced.entry(run.model.to_owned()).or_default() += other.unpriced_tokens;
+        }
+    }
+
+    /// Where the cost is from: of a sum, the price table as soon as it has a part in it.
+    pub fn source(&self) -> CostSource {
+        match (self.reported, self.computed) {
+            (0, 0) => CostSource::Unknown,
+            (_, 0) => CostSource::Reported,
+            (..) => CostSource::Computed,
         }
     }
 

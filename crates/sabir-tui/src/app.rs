@@ -240,7 +240,7 @@ impl App {
         match action {
             Action::Quit => return vec![Effect::Quit],
             Action::Help => {
-                self.help = if self.help.is_some() { None } else { Some(0) };
+                self.help = if self.help.is_some() { None } else { Some(crate::view::help_line_of(self.scope())) };
                 return Vec::new();
             }
             Action::Back => return self.back(),

@@ -14,8 +14,8 @@ pub mod local;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::{Change, Clipping};
+use sabir_core::fold::{CostSource, Phase};
 
 /// How much of long texts is kept: more than elsewhere, since nothing of it goes over a wire.
 pub const CLIPPING: Clipping = Clipping { speech: 64 << 10, output: 16 << 10 };
@@ -45,6 +45,8 @@ pub struct Row {
     pub tokens: Option<u64>,
     /// What they cost in dollars.
     pub cost: Option<f64>,
+    /// Whether the agent says so or the price table does.
+    pub cost_source: CostSource,
     /// The kinds of orders that can be given to it.
     pub takes: Vec<String>,
 }
@@ -64,6 +66,7 @@ impl Row {
             last: None,
             tokens: None,
             cost: None,
+            cost_source: CostSource::Unknown,
             takes: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ mod side;
 mod tool;
 
 pub(crate) use diff::diff_lines;
-pub(crate) use help::help_lines;
+pub(crate) use help::{help_line_of, help_lines};
 pub(crate) use item::{Look, block};
 pub use palette::Palette;
 
@@ -19,6 +19,7 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use sabir_core::fold::CostSource;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::app::{App, Question, Typing};
@@ -151,6 +152,11 @@ fn dollars(cost: f64) -> String {
 /// Dollars where cents are enough.
 fn cents(cost: f64) -> String {
     if (0.01..100.0).contains(&cost) { format!("${cost:.2}") } else { dollars(cost) }
+}
+
+/// A cost; one that nobody reported, but prices say, is about so much.
+fn about(cost: f64, source: CostSource) -> String {
+    if source == CostSource::Computed { format!("≈{}", cents(cost)) } else { cents(cost) }
 }
 
 /// How long ago, in a word.

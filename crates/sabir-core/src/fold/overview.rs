@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::session_result::{Status, dollars};
+use super::session_result::{CostSource, Status, dollars};
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::event::{Event, EventKind};
 use crate::price::Table;
@@ -54,6 +54,8 @@ pub struct Overview {
     pub usage: Option<TokensReport>,
     /// What they cost in dollars.
     pub cost_usd: Option<f64>,
+    /// Whether the agent says so or the price table does; of a sum, the table as soon as it has a part in it.
+    pub cost_source: CostSource,
     /// When the first thing happened.
     pub started: Option<Timestamp>,
     /// When the last thing happened.
@@ -134,12 +136,34 @@ impl From<Status> for Phase {
 pub struct OverviewFold {
     seen: Overview,
     tally: UsageTally,
-    /// Tokens of the runs before, and their cost; the cost is unknown once that of one run is.
-    before: Option<(Tokens, Option<f64>)>,
+    /// What the runs before used.
+    before: Option<Used>,
     /// Open calls in the order in which they began: id and name.
     open: Vec<(String, String)>,
     /// Open questions by their id.
     asked: BTreeSet<String>,
+}
+
+/// Tokens, and what they cost.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    tokens: Tokens,
+    cost: Option<f64>,
+    source: CostSource,
+}
+
+impl Used {
+    /// Both together: the cost is unknown once that of one of them is.
+    fn and(mut self, other: &Self) -> Self {
+        self.tokens.add(&other.tokens);
+        self.cost = self.cost.zip(other.cost).map(|(one, other)| one + other);
+        self.source = match (self.cost, self.source, other.source) {
+            (None, ..) => CostSource::Unknown,
+            (Some(_), CostSource::Reported, CostSource::Reported) => CostSource::Reported,
+            (Some(_), ..) => CostSource::Computed,
+        };
+        self
+    }
 }
 
 impl OverviewFold {
@@ -222,30 +246,32 @@ impl OverviewFold {
     pub fn overview(&self) -> Overview {
         let used = self.used();
         let source = if self.before.is_some() { TokensSource::Summed } else { self.tally.source() };
+        // An agent may say what it cost, and not how many tokens that were.
+        let total = used.and_then(|used| used.tokens.total());
         Overview {
             tool: self.open.last().map(|(_, name)| name.clone()),
-            tokens: used.and_then(|(tokens, _)| tokens.total()),
-            usage: used.map(|(tokens, _)| TokensReport::new(&tokens, source)),
-            cost_usd: used.and_then(|(_, cost)| cost),
+            tokens: total,
+            usage: used.filter(|_| total.is_some()).map(|used| TokensReport::new(&used.tokens, source)),
+            cost_usd: used.and_then(|used| used.cost),
+            cost_source: used.map(|used| used.source).unwrap_or_default(),
             ..self.seen.clone()
         }
     }
 
-    fn used(&self) -> Option<(Tokens, Option<f64>)> {
-        let mut tokens = self.tally.total();
-        if tokens.total().is_none() {
+    fn used(&self) -> Option<Used> {
+        let tokens = self.tally.total();
+        let cost = dollars(&self.tally, self.seen.model.as_deref(), Table::embedded());
+        if tokens.total().is_none() && cost.source != CostSource::Reported {
             return self.before;
         }
-        let cost = dollars(&self.tally, self.seen.model.as_deref(), Table::embedded());
-        let Some((before, cost_before)) = self.before else { return Some((tokens, cost)) };
-        tokens.add(&before);
-        Some((tokens, cost_before.zip(cost).map(|(before, cost)| before + cost)))
+        let used = Used { tokens, cost: cost.total, source: cost.source };
+        Some(self.before.as_ref().map_or(used, |before| used.and(before)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{OverviewFold, Phase};
+    use super::{CostSource, OverviewFold, Phase};
     use crate::event::Event;
 
     fn fold(events: &[&str]) -> OverviewFold {
@@ -269,6 +295,22 @@ mod tests {
         assert_eq!((usage.uncached_input, usage.output, usage.total), (Some(20), Some(10), Some(30)));
         assert_eq!(fold(&[STARTED, USAGE, EXITED]).overview().phase, Phase::Success);
         assert_eq!(fold(&[STARTED]).overview().tokens, None);
+    }
+
+    #[test]
+    fn a_cost_says_where_it_is_from_also_without_tokens() {
+        let cost = |events: &[&str]| {
+            let seen = fold(events).overview();
+            (seen.cost_usd, seen.cost_source, seen.tokens)
+        };
+        let reported = r#""kind":"usage","scope":"run","costUsd":0.5"#;
+        let session = r#""kind":"session","model":"gpt-4o""#;
+        assert_eq!(cost(&[STARTED, reported]), (Some(0.5), CostSource::Reported, None));
+        assert_eq!(cost(&[STARTED, USAGE]), (None, CostSource::Unknown, Some(15)));
+        let (computed, source, _) = cost(&[STARTED, session, USAGE]);
+        assert_eq!(source, CostSource::Computed);
+        let both = cost(&[STARTED, session, USAGE, EXITED, STARTED, reported]);
+        assert_eq!(both, (computed.map(|cost| cost + 0.5), CostSource::Computed, Some(15)));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl SessionResultFold {
     pub fn so_far(&self) -> (Option<u64>, Option<f64>) {
         let model = self.result.model.as_deref().or(self.options.model.as_deref());
         let prices = self.options.prices.as_ref().unwrap_or_else(|| Table::embedded());
-        (self.tally.total().total(), dollars(&self.tally, model, prices))
+        (self.tally.total().total(), dollars(&self.tally, model, prices).total)
     }
 
     /// The result of all events so far.
@@ -209,10 +209,10 @@ impl SessionResultFold {
 }
 
 /// What was used in dollars, as far as that is known.
-pub(super) fn dollars(tally: &UsageTally, model: Option<&str>, prices: &Table) -> Option<f64> {
+pub(super) fn dollars(tally: &UsageTally, model: Option<&str>, prices: &Table) -> Cost {
     let mut result = SessionResult { model: model.map(str::to_owned), ..SessionResult::default() };
     cost::fill(&mut result, tally, TokensSource::Estimated, prices);
-    result.cost.total
+    result.cost
 }
 
 /// Arguments as they came; text that is not JSON becomes a JSON string.

@@ -74,10 +74,21 @@ pub struct Response {
     pub calls: u16,
     /// Its tokens.
     pub spent: Spent,
-    /// Its cost in US dollars where the agent says it.
-    pub cost: Option<f64>,
+    /// Its cost, where the log says something about it; else the price table may know.
+    pub cost: Option<Paid>,
     /// The log says that it is another session's, and is here because this one was spawned or forked from that.
     pub copied: bool,
+}
+
+/// What a log says of a cost, in US dollars.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Paid {
+    /// The agent's figure.
+    Reported(f64),
+    /// The price table's, from when the run was: it saw the single requests.
+    Computed(f64),
+    /// No table can tell it: there is only a total, which stands as input.
+    Unknown,
 }
 
 /// Tokens in the classes of the vocabulary: the first four are disjoint.

@@ -2,7 +2,7 @@
 //! another. Lists and sums read every response of every log each time. A response is
 //!
 //! ```text
-//! flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u32 or u64 each │ cost f64, if there is one
+//! flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u32 or u64 each │ cost f64, if the agent says it
 //! ```
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::ser::Serializer;
 
-use super::{Response, Spent};
+use super::{Paid, Response, Spent};
 
 const COPIED: u8 = 1;
 const PRICED: u8 = 2;
@@ -79,11 +79,13 @@ fn from_bytes<'de, T, D: Deserializer<'de>>(deserializer: D, read: impl FnOnce(&
 fn pack(response: &Response, bytes: &mut Vec<u8>) {
     let Response { id, at, model, calls, spent, cost, copied } = response;
     let Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *spent;
+    // The other two come from the journal, which is not packed.
+    let reported = cost.and_then(|cost| if let Paid::Reported(usd) = cost { Some(usd) } else { None });
     let figures = [input, cache_read, cache_write, output, cache_write_1h, reasoning];
     let narrow = figures.map(|figure| u32::try_from(figure).ok());
     let wide = narrow.contains(&None);
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-    bytes.push(flag(*copied, COPIED) | flag(cost.is_some(), PRICED) | flag(wide, WIDE));
+    bytes.push(flag(*copied, COPIED) | flag(reported.is_some(), PRICED) | flag(wide, WIDE));
     bytes.extend_from_slice(&id.to_le_bytes());
     bytes.extend_from_slice(&at.to_le_bytes());
     bytes.extend_from_slice(&model.to_le_bytes());
@@ -93,7 +95,7 @@ fn pack(response: &Response, bytes: &mut Vec<u8>) {
     } else {
         narrow.iter().flatten().for_each(|figure| bytes.extend_from_slice(&figure.to_le_bytes()));
     }
-    if let Some(cost) = cost {
+    if let Some(cost) = reported {
         bytes.extend_from_slice(&cost.to_le_bytes());
     }
 }
@@ -122,13 +124,13 @@ fn unpack(rest: &mut Rest<'_>) -> Option<Response> {
     }
     let [input, cache_read, cache_write, output, cache_write_1h, reasoning] = figures;
     let spent = Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning };
-    let cost = if flags & PRICED == 0 { None } else { Some(f64::from_le_bytes(rest.take()?)) };
+    let cost = if flags & PRICED == 0 { None } else { Some(Paid::Reported(f64::from_le_bytes(rest.take()?))) };
     Some(Response { id, at, model, calls, spent, cost, copied: flags & COPIED != 0 })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Rest, pack, unpack};
+    use super::{Paid, Rest, pack, unpack};
     use crate::history::{Response, Spent};
 
     #[test]
@@ -138,7 +140,8 @@ mod tests {
         let large = Spent { cache_read: u64::MAX, ..small };
         let mut all = Vec::new();
         let mut bytes = Vec::new();
-        for (spent, cost, copied) in [(small, None, false), (large, Some(0.25), true), (small, Some(1e-9), false)] {
+        let says = |usd| Some(Paid::Reported(usd));
+        for (spent, cost, copied) in [(small, None, false), (large, says(0.25), true), (small, says(1e-9), false)] {
             let response = Response { id: u64::MAX - 7, at: -1, model: 513, calls: u16::MAX, spent, cost, copied };
             pack(&response, &mut bytes);
             all.push(response);

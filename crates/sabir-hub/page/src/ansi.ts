@@ -130,6 +130,11 @@ function paint(span: HTMLElement, what: "fg" | "bg", value: string | null): void
   else span.style.backgroundColor = value;
 }
 
+/** Whether a text has something for a terminal in it. */
+export function hasColours(text: string): boolean {
+  return text.includes("\u001b[") || text.includes("\u009b");
+}
+
 /** The text alone. */
 export function bare(text: string): string {
   return text.includes("\u001b") || text.includes("\u009b") ? runs(text).map((run) => run.text).join("") : text;

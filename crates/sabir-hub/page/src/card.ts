@@ -168,7 +168,7 @@ function fill(body: HTMLElement, item: Item, context: Context): void {
     case "activity":
       return put(line(null, what.message, null));
     case "error":
-      return put(line(what.fatal ? "Fatal error" : "Error", what.message, what.class ? spaced(what.class) : null));
+      return put(line(what.fatal ? "Fatal error" : "Error", what.message, what.class && what.class !== "unknown" ? spaced(what.class) : null));
     case "unrecognized":
       return put(...raw(item, "shown", context));
     case "end":

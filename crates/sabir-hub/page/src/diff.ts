@@ -6,6 +6,9 @@ import { code, familyOf, NOWHERE } from "./syntax";
 
 export type Line = { sign: "+" | "-" | " " | "@" | "\\"; text: string; old: number | null; now: number | null };
 
+/** Lines before the first hunk that only name the files. */
+const NAMES = /^(---|\+\+\+|diff |index |Index: |={20,}$|new file|deleted file|similarity|rename |old mode|new mode)/;
+
 /** The lines of a diff, with their numbers. The two lines that name the files are left out. */
 export function lines(diff: string): Line[] {
   const found: Line[] = [];
@@ -16,8 +19,12 @@ export function lines(diff: string): Line[] {
     if (hunk) {
       [old, now, inHunk] = [Number(hunk[1]), Number(hunk[2]), true];
       found.push({ sign: "@", text, old: null, now: null });
+    } else if (text.startsWith("@@")) {
+      // A hunk that only says after which line it is, or not even that: it has no numbers.
+      inHunk = false;
+      found.push({ sign: "@", text, old: null, now: null });
     } else if (!inHunk) {
-      if (!/^(---|\+\+\+|diff |index |new file|deleted file|similarity|rename |old mode|new mode)/.test(text)) {
+      if (!NAMES.test(text)) {
         found.push({ sign: text.startsWith("+") ? "+" : text.startsWith("-") ? "-" : " ", text: text.slice(1), old: null, now: null });
       }
     } else if (text.startsWith("+")) {

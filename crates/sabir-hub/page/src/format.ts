@@ -1,5 +1,7 @@
 // Figures for people. What is not known is a dash, never a nought.
 
+import type { CostSource } from "./types";
+
 export const UNKNOWN = "—";
 
 /** 0.4 s, 12 s, 3:05, 1:02:45. */
@@ -45,6 +47,16 @@ export function dollars(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (value !== 0 && Math.abs(value) < 0.01) return `$${value.toFixed(4)}`;
   return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
+/** A cost where there is room for a figure alone: one that nobody reported, but prices say, is about so much. */
+export function about(value: number | null | undefined, source: CostSource): string {
+  return value != null && source === "computed" ? `≈${dollars(value)}` : dollars(value);
+}
+
+/** The same in words. */
+export function fromWhere(source: CostSource): string {
+  return { reported: "as the agent reports it", computed: "computed from list prices", unknown: "" }[source];
 }
 
 export function bytes(size: number): string {

@@ -24,9 +24,8 @@ export function pieces(text: string): Piece[] {
 
 function name(character: string): string {
   const code = character.codePointAt(0) ?? 0;
-  // The pictures of control characters stand in the same order as the characters.
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
+  // As terminals write control characters: not every font has pictures of them.
+  if (code < 0x20 || code === 0x7f) return `^${String.fromCodePoint(code ^ 0x40)}`;
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 

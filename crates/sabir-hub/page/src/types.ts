@@ -3,7 +3,7 @@
 import type { Overview } from "../../../../docs/schema/overview";
 import type { Item, What } from "../../../../docs/schema/timeline";
 
-export type { Overview, Phase } from "../../../../docs/schema/overview";
+export type { CostSource, Overview, Phase } from "../../../../docs/schema/overview";
 export type { Clip, Growth, Item, Step, TimelineChange, TokensReport, What } from "../../../../docs/schema/timeline";
 
 /** What an item of one kind is. */
@@ -16,6 +16,8 @@ export interface Session {
   connected: boolean;
   /** The number of the last message. */
   last: number;
+  /** The number of the last message that is in the overview. */
+  folded: number;
   overview: Overview;
   shell?: string | null;
   /** The kinds of orders that its shell can deal with. */

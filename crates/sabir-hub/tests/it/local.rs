@@ -125,6 +125,7 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
     assert_eq!((&overview["title"], &overview["cwd"]), (&json!("mend the parser"), &json!("/home/user/a")));
     assert_eq!((&overview["tokens"], &old["takes"]), (&json!(1030), &json!([])));
     assert!(overview["costUsd"].as_f64().is_some_and(|cost| cost > 0.0), "{overview}");
+    assert_eq!(overview["costSource"], "computed");
 
     let mut timeline = Timeline::default();
     let mut events = hub.events("/v1/sessions/old/timeline", &[]).await;
@@ -233,6 +234,17 @@ async fn a_long_log_is_told_as_it_is_read() {
     assert!(is_part && !early, "that all of it was told is said when it was");
     while !next(&mut events, &mut timeline).await {}
     assert!(has_end(&timeline) && texts(&timeline).len() == 401, "{}", texts(&timeline).len());
+    hub.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_was_only_just_copied_here_does_not_run() {
+    let machine = Machine::new();
+    let mut line = asks("copied", "mend it");
+    line["timestamp"] = json!("2020-01-01T10:00:00.000Z");
+    machine.append("copied", &[line]);
+    let hub = machine.hub().await;
+    assert_eq!(hub.get("/v1/sessions/copied").await.json()["overview"]["phase"], "incomplete");
     hub.stop().await;
 }
 

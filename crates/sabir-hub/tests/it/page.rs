@@ -17,7 +17,7 @@ async fn the_page_runs_its_own_script_and_nothing_else() {
     assert!(head.contains("x-content-type-options: nosniff") && head.contains("referrer-policy: no-referrer"), "{head}");
     assert!(head.contains("cache-control: no-store"), "{head}");
     let text = page.text();
-    let mut count = 0;
+    let (mut count, mut weight) = (0, page.body.len());
     for part in text.split("/assets/").skip(1) {
         let name = part.split('"').next().expect("a name");
         let file = hub.get(&format!("/assets/{name}")).await;
@@ -25,8 +25,13 @@ async fn the_page_runs_its_own_script_and_nothing_else() {
         assert_eq!(file.status, 200, "{name}");
         assert!(file.head.contains(kind) && file.head.contains("immutable") && !file.body.is_empty(), "{}", file.head);
         count += 1;
+        let small = hub.request("GET", &format!("/assets/{name}"), &[("accept-encoding", "gzip, zstd")], b"").await;
+        assert!(small.head.contains("content-encoding: zstd") && small.head.contains("vary: accept-encoding"), "{}", small.head);
+        assert_eq!(zstd::bulk::decompress(&small.body, file.body.len()).ok(), Some(file.body), "{name}");
+        weight += small.body.len();
     }
     assert_eq!(count, 2, "a script and a style");
+    assert!(weight < 150 << 10, "{weight} bytes");
     for gone in ["/assets/app.js", "/assets/", "/assets/../index.html", "/favicon.ico"] {
         assert_eq!(hub.get(gone).await.status, 404, "{gone}");
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use sabir_core::event::Outcome;
+use sabir_core::history::Paid;
 use sabir_store::account;
 use sabir_store::history::{Database, Role};
 
@@ -74,8 +75,8 @@ fn a_database_in_use_is_read_by_session() {
     assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
     let counted = account::responses(&logs.logs, &sessions);
-    let cost: f64 = counted.iter().filter_map(|counted| counted.response.cost).sum();
-    assert!((cost - 0.75).abs() < 1e-12, "{cost}");
+    let costs: Vec<Option<Paid>> = counted.iter().map(|counted| counted.response.cost).collect();
+    assert_eq!(costs, [Some(Paid::Reported(0.25)); 3]);
     drop(writer);
 }
 

@@ -66,6 +66,7 @@ impl From<Shape> for Row {
             last: millis(overview.last, updated),
             tokens: overview.tokens,
             cost: overview.cost_usd,
+            cost_source: overview.cost_source,
             takes,
         }
     }

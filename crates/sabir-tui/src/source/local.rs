@@ -108,6 +108,7 @@ pub fn rows(past: &Past) -> Vec<Row> {
             last: session.last,
             tokens: (session.spent.total() > 0).then(|| sum.spent.total()),
             cost: sum.cost().0,
+            cost_source: sum.source(),
             ..Row::new(
                 session.id.clone(),
                 session.agent.id.0,
@@ -141,7 +142,7 @@ fn measure(past: &Past, rows: &mut [Row], live: &mut HashMap<String, Meter>) -> 
             row.phase = if over || !seen.phase.is_over() { seen.phase } else { Phase::Running };
             row.tool = seen.tool;
             row.tokens = seen.tokens;
-            row.cost = seen.cost_usd;
+            (row.cost, row.cost_source) = (seen.cost_usd, seen.cost_source);
             row.model = seen.model.or(row.model.take());
             row.last = seen.last.map(sabir_core::time::Timestamp::as_millis).or(row.last);
         }

@@ -36,6 +36,11 @@ pub(crate) fn help_lines(palette: Palette) -> Vec<Line<'static>> {
     lines
 }
 
+/// Where the keys of a screen begin in these lines.
+pub(crate) fn help_line_of(wanted: Scope) -> usize {
+    Scope::ALL.into_iter().take_while(|scope| *scope != wanted).map(|scope| keys::of(scope).count() + 2).sum()
+}
+
 fn framed(buffer: &mut Buffer, place: Rect, title: &'static str, palette: Palette) -> Rect {
     Clear.render(place, buffer);
     let block = Block::bordered().title(Line::styled(title, palette.bold())).border_style(palette.dim());

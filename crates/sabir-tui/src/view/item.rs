@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use sabir_core::event::{Change, Outcome, PlanStatus};
+use sabir_core::event::{Cause, Change, Outcome, PlanStatus};
 use sabir_core::fold::TokensReport;
 use sabir_core::fold::timeline::{Choice, Clip, Edit, Item, Step, What};
 use sabir_core::readable::{self, grouped};
@@ -179,7 +179,7 @@ fn write(pen: &mut Pen, item: &Item, look: &Look<'_>) {
         What::End { outcome, cause, exit_code, signal, duration_ms, tokens, cost_usd } => {
             let good = *outcome == Outcome::Completed;
             let mut words = outcome.to_string();
-            if let Some(cause) = cause {
+            if let Some(cause) = cause.filter(|cause| *cause != Cause::Unknown) {
                 let _ = write!(words, " ({})", spaced(&cause.to_string()));
             }
             if let Some(code) = exit_code.filter(|code| *code != 0) {

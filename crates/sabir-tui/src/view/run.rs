@@ -7,7 +7,7 @@ use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::What;
 use sabir_core::readable;
 
-use super::{Palette, bottom, cents, clock, ends, places, put, runs, short, side};
+use super::{Palette, about, bottom, clock, ends, places, put, runs, short, side};
 use crate::app::{App, Question, Run, State, word};
 
 pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run) {
@@ -76,7 +76,8 @@ fn meter(app: &App, run: &Run, width: usize) -> Line<'static> {
     }
     let tokens = facts.used.total.or(run.row.tokens);
     parts.push(vec![Span::raw(tokens.map_or_else(|| "— tokens".to_owned(), |tokens| format!("{} tokens", short(tokens))))]);
-    parts.push(vec![Span::raw(facts.cost.or(run.row.cost).map_or_else(|| "cost —".to_owned(), cents))]);
+    let cost = facts.cost.or(run.row.cost);
+    parts.push(vec![Span::raw(cost.map_or_else(|| "cost —".to_owned(), |cost| about(cost, run.row.cost_source)))]);
     if let Some(elapsed) = elapsed(app, run) {
         parts.push(vec![Span::raw(clock(elapsed))]);
     }

@@ -7,7 +7,7 @@ use sabir_core::fold::Phase;
 use sabir_core::readable;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Palette, ago, bottom, cents, clock, ends, places, put, short};
+use super::{Palette, about, ago, bottom, clock, ends, places, put, short};
 use crate::app::{App, word};
 use crate::source::Row;
 use crate::wrap::fit;
@@ -39,7 +39,7 @@ const COLUMNS: [Column; 8] = [
     Column { head: "DOES", width: 0, wide: 0, right: false, from: 0 },
     Column { head: "TIME", width: 6, wide: 7, right: true, from: 46 },
     Column { head: "TOKENS", width: 6, wide: 7, right: true, from: 66 },
-    Column { head: "COST", width: 7, wide: 8, right: true, from: 74 },
+    Column { head: "COST", width: 8, wide: 8, right: true, from: 74 },
     Column { head: "LAST", width: 8, wide: 8, right: true, from: 100 },
 ];
 
@@ -72,7 +72,7 @@ fn cells(row: &Row, now: i64, palette: Palette) -> [Vec<Span<'static>>; 8] {
         does,
         plain(row.elapsed(now).map(clock)),
         plain(row.tokens.map(short)),
-        plain(row.cost.map(cents)),
+        plain(row.cost.map(|cost| about(cost, row.cost_source))),
         plain(row.last.map(|last| ago(now.saturating_sub(last)))),
     ]
 }

@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sabir_core::event::Event;
-use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::{Change, TimelineFold};
+use sabir_core::fold::{CostSource, Phase};
 use sabir_tui::source::{CLIPPING, Feed, Listing, Row};
 use sabir_tui::{App, Effect, Message, Palette, draw};
 
@@ -125,6 +125,7 @@ pub(crate) fn rows() -> Vec<Row> {
             cwd: Some("/home/user/日本語".to_owned()),
             tokens: Some(1_234_567),
             cost: Some(2.5),
+            cost_source: CostSource::Computed,
             ..base("c0de", "codex", Phase::Success, 3_700, 754)
         },
         Row {

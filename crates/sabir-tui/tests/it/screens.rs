@@ -49,6 +49,9 @@ fn the_help() {
         screen.key('?');
         looks_like(&format!("help-{width}x{height}"), &screen.shown());
     }
+    let mut screen = Screen::opened(80, 24);
+    screen.key('?');
+    looks_like("help-run-80x24", &screen.shown());
 }
 
 #[test]

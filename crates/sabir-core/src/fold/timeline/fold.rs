@@ -311,7 +311,7 @@ impl TimelineFold {
 fn used(tally: &UsageTally, model: Option<&str>) -> (Option<TokensReport>, Option<f64>) {
     let tokens = tally.total();
     let report = tokens.total().map(|_| TokensReport::new(&tokens, tally.source()));
-    (report, dollars(tally, model, Table::embedded()))
+    (report, dollars(tally, model, Table::embedded()).total)
 }
 
 /// What every event has.

@@ -53,7 +53,7 @@ const OUTCOMES: Record<string, string> = {
 
 export function end(what: Of<"end">): HTMLElement {
   const facts = [
-    what.cause ? spaced(what.cause) : null,
+    what.cause && what.cause !== "unknown" ? spaced(what.cause) : null,
     what.exitCode == null ? null : `exit code ${what.exitCode}`,
     what.signal ? `signal ${what.signal}` : null,
     what.durationMs == null ? null : duration(what.durationMs),

@@ -1,5 +1,6 @@
 // What people and models say.
 
+import { colour, hasColours } from "../ansi";
 import type { Context } from "../card";
 import { button, el, type Child } from "../dom";
 import { bytes, plural } from "../format";
@@ -22,11 +23,19 @@ export function speech(item: Item, clip: Clip, kind: "prompt" | "text" | "answer
   const body = el("div", { class: `said said-${kind}` });
   const shownText = long && !open ? lines.slice(0, most).join("\n") : text;
   if (kind === "prompt") show(body, shownText);
+  else if (hasColours(shownText)) terminal(body, shownText);
   else markdown(body, shownText);
   const out: Child[] = [body];
   if (whole === null && clip.tail && (open || !long)) out.push(...tail(item, clip, "text", context));
   if (long) out.push(more(open, plural(lines.length, "line")));
   return out;
+}
+
+/** What was written for a terminal is shown as one shows it. */
+function terminal(body: HTMLElement, text: string): void {
+  const shown = el("pre", { class: "output-text" });
+  colour(shown, text.replace(/\n+$/, ""));
+  body.append(shown);
 }
 
 /** What was left out between the two ends of a text, and its end. */

@@ -104,13 +104,20 @@ export function commandOf(given: Given): string | null {
   return handed ? (handed[1] ?? handed[2] ?? null) : whole;
 }
 
+const PATHS = ["file_path", "filePath", "path", "absolute_path"];
+/** Calls that are about a file. */
+const OF_FILES = new Set(["read", "edit", "delete"]);
+
 /** A line that says what a call is about. */
-function titleOf(what: Of<"tool">, given: Given): string {
+export function titleOf(what: Of<"tool">, given: Given): string {
   const command = what.toolKind === "execute" ? commandOf(given) : null;
   if (command !== null) return command.split("\n")[0] ?? "";
+  // Which file it is says more than that there is one.
+  const path = OF_FILES.has(what.toolKind) ? field(given, ...PATHS) : null;
+  if (path !== null) return path;
   if (what.title && what.title !== what.name) return what.title;
   const about = what.toolKind === "search" ? field(given, "pattern", "query", "regex") : null;
-  const found = about ?? field(given, "file_path", "filePath", "path", "absolute_path", "pattern", "query", "url", "description", "prompt", "name");
+  const found = about ?? field(given, ...PATHS, "pattern", "query", "url", "description", "prompt", "name");
   return found?.split("\n")[0] ?? (given.fields === null ? given.text.slice(0, 200) : "");
 }
 

@@ -2,7 +2,7 @@
 
 import { plan } from "../card/ask";
 import { button, el, type Child } from "../dom";
-import { base, count, dollars, duration, exact, millis, modelName, UNKNOWN, whole } from "../format";
+import { base, count, dollars, duration, exact, fromWhere, millis, modelName, UNKNOWN, whole } from "../format";
 import { isHere } from "../status";
 import { plain, show } from "../invisible";
 import type { Timeline } from "../timeline";
@@ -71,7 +71,8 @@ export class Facts {
     const ends = [millis(overview.last), millis(timeline.latest)].filter((time) => time !== null);
     const [from, until] = [millis(overview.started) ?? timeline.start(), ends.length > 0 ? Math.max(...ends) : null];
     const live = isLive(session);
-    const took = from === null ? null : (live && isHere(session) ? now : (until ?? now)) - from;
+    // A log that tells one moment alone does not say how long it took.
+    const took = from === null || (!live && until === from) ? null : (live && isHere(session) ? now : (until ?? now)) - from;
     const rows: [string, Child, string?][] = [
       ["Agent", [overview.agent ?? UNKNOWN, overview.agentVersion].filter(Boolean).join(" ")],
       ["Model", modelName(overview.model) ?? UNKNOWN, plain(overview.model ?? "")],
@@ -79,7 +80,7 @@ export class Facts {
       ["Began", exact(overview.started ?? session.created) || UNKNOWN],
       ["Took", duration(took)],
       ["Tokens", count(overview.tokens), whole(overview.tokens)],
-      ["Cost", dollars(overview.costUsd)],
+      ["Cost", overview.costUsd == null ? UNKNOWN : `${dollars(overview.costUsd)} ${overview.costSource}`, fromWhere(overview.costSource)],
       // A log that is listed in short does not say how many there are.
       ["Turns", whole(Math.max(overview.turns ?? 0, timeline.turnCount()))],
       ["Tool calls", whole(overview.toolCalls)],

@@ -14,6 +14,7 @@ import { moreRows, rowsOf, SHOWS, type Show } from "../rows";
 import { deedsOf } from "../run/deeds";
 import { Facts, isLive } from "../run/facts";
 import { Find } from "../run/find";
+import { Fresh } from "../run/fresh";
 import { guess } from "../run/guess";
 import { layout } from "../run/layout";
 import { copyLink } from "../run/link";
@@ -71,7 +72,7 @@ export class RunScreen implements Screen {
   private pause = CALM;
   private later = 0;
   private readonly clock = window.setInterval(() => this.live && this.facts.tick(this.session, this.timeline), 1_000);
-  private fetched = 0;
+  private readonly fresh = new Fresh(() => hub.session(this.id).then((session) => this.take(session), () => undefined));
   private readonly unhear = onTheme(() => this.waterfall.ask());
 
   constructor(
@@ -110,6 +111,7 @@ export class RunScreen implements Screen {
     this.end.abort();
     clearInterval(this.clock);
     clearTimeout(this.later);
+    this.fresh.stop();
     this.replay.pause();
     this.list.destroy();
     this.waterfall.destroy();
@@ -148,6 +150,7 @@ export class RunScreen implements Screen {
       return;
     }
     this.link.dataset.link = link;
+    if (link === "open" && this.live) this.fresh.want();
     say(this.link, link === "lost" ? "connection lost, trying again" : link === "connecting" ? "connecting" : "");
   }
 
@@ -173,15 +176,10 @@ export class RunScreen implements Screen {
     this.status.className = `status is-${status.look}`;
     say(this.status, status.words);
     this.orders.set(session);
+    // The hub adds up what it has a moment after it has it.
+    if (this.live && !this.exported && session.folded < session.last) this.fresh.want();
     if (wasLive && !this.live) this.follow(false);
     this.ask();
-  }
-
-  /** Asks for the session again when it may have changed. */
-  private freshen(now: number): void {
-    if (this.exported || now - this.fetched < 1_000) return;
-    this.fetched = now;
-    hub.session(this.id).then((session) => this.take(session), () => undefined);
   }
 
   private refresh(): void {
@@ -214,7 +212,7 @@ export class RunScreen implements Screen {
     this.calmed = now;
     if (this.timeline.last !== this.calmLast) {
       this.calmLast = this.timeline.last;
-      if (this.live || this.session === null) this.freshen(now);
+      if (!this.exported && (this.live || this.session === null)) this.fresh.want();
     }
     this.waterfall.set(this.timeline, this.live);
     this.facts.set(this.session, this.timeline, Date.now());

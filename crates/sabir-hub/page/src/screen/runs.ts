@@ -2,7 +2,7 @@
 
 import { hub, type Choice } from "../api";
 import { button, el, frame, options, say, within } from "../dom";
-import { ago, base, count, dollars, duration, exact, millis, modelName, plural, UNKNOWN, whole } from "../format";
+import { about, ago, base, count, duration, exact, fromWhere, millis, modelName, plural, UNKNOWN, whole } from "../format";
 import { icon } from "../icons";
 import { plain } from "../invisible";
 import type { Deeds } from "../keys";
@@ -36,6 +36,7 @@ export class RunsScreen implements Screen {
   private readonly end = new AbortController();
   private asked = new AbortController();
   private loaded = false;
+  private looking = false;
   private typing = 0;
   private readonly search = el("input", { type: "search", placeholder: "Search all runs", "aria-label": "Search all runs", spellcheck: "false", autocomplete: "off" });
   private readonly agent = el("select", { "aria-label": "Agent" });
@@ -96,6 +97,8 @@ export class RunsScreen implements Screen {
   private async load(more: boolean): Promise<void> {
     this.asked.abort();
     this.asked = new AbortController();
+    // To look through everything that was ever said may take a moment: what is shown until then is not the answer.
+    const slow = window.setTimeout(() => this.looks(true), 250);
     try {
       const { sessions, next } = await hub.sessions(this.choice(), more ? this.next : null, this.asked.signal);
       if (!more) [this.sessions, this.order] = [new Map(), []];
@@ -113,7 +116,15 @@ export class RunsScreen implements Screen {
       this.table.hidden = true;
       this.box.querySelector(".empty")?.remove();
       this.box.append(failure(error, "again"));
+    } finally {
+      clearTimeout(slow);
+      this.looks(false);
     }
+  }
+
+  private looks(now: boolean): void {
+    this.looking = now;
+    this.ask();
   }
 
   /** A session changed. One that is not on this page comes on it only when it surely belongs there. */
@@ -229,7 +240,7 @@ export class RunsScreen implements Screen {
     const words = [this.next === null ? plural(all.length, "run") : `${whole(all.length)}+ runs`, running > 0 ? `${running} live` : "", asks > 0 ? `${asks} waiting for an answer` : ""];
     // Without a run that does something now, its column is room for the others.
     this.table.classList.toggle("is-quiet", !all.some((one) => isLive(one) && one.overview.tool));
-    say(this.summary, nothing ? "" : words.filter(Boolean).join(" · "));
+    say(this.summary, this.looking ? "looking …" : nothing ? "" : words.filter(Boolean).join(" · "));
   }
 
   private nothing(): HTMLElement {
@@ -282,9 +293,11 @@ function fillRow(row: HTMLElement, session: Session, now: number, selected: bool
   const live = isLive(session);
   say(cell("now"), live ? plain(overview.tool ?? "") : "");
   const [from, until] = [millis(overview.started), millis(overview.last)];
-  say(cell("time"), from === null ? UNKNOWN : duration((live && isHere(session) ? now : (until ?? now)) - from));
+  // A log that tells one moment alone does not say how long it took.
+  say(cell("time"), from === null || (!live && until === from) ? UNKNOWN : duration((live && isHere(session) ? now : (until ?? now)) - from));
   say(cell("tokens"), count(overview.tokens));
-  say(cell("cost"), dollars(overview.costUsd));
+  say(cell("cost"), about(overview.costUsd, overview.costSource));
+  cell("cost").title = overview.costUsd == null ? "" : fromWhere(overview.costSource);
   say(cell("last"), ago(overview.last ?? session.updated, now));
   cell("last").title = exact(overview.last ?? session.updated);
 }

@@ -47,7 +47,7 @@ export class StandIn {
     const now = new Date().toISOString();
     const known = {
       agent: "claude-code", agentVersion: "1", agentSessionId: null, model: "some-model", cwd: "/src/thing", workspace: null, title: session, phase: "success",
-      tool: null, runs: 1, turns: 1, toolCalls: 1, fileChanges: 0, errors: 0, tokens: 1234, costUsd: null, started: now, last: now, ...overview,
+      tool: null, runs: 1, turns: 1, toolCalls: 1, fileChanges: 0, errors: 0, tokens: 1234, costUsd: null, costSource: "unknown", started: now, last: now, ...overview,
     };
     const shape = { session, connected: true, last: items.length, folded: items.length, overview: known, shell: "sabir", takes: [], created: now, updated: now, ...more };
     this.sessions.set(session, { shape, messages: items.map((item) => ({ number: item.last, changes: [{ put: item }] })) });

@@ -38,7 +38,7 @@ test("a sequence without an end is dropped, a line that was written over is as i
 });
 
 test("characters that turn the direction or can't be seen are shown", () => {
-  assert.equal(page.invisible.plain("a\u202eb\u200bc\u0000d\ue000"), "aU+202EbU+200Bc\u2400d\ue000");
+  assert.equal(page.invisible.plain("a\u202eb\u200bc\u0000d\ue000"), "aU+202EbU+200Bc^@d\ue000");
   assert.equal(page.invisible.plain("tab\tand\nline 👩\u200d💻"), "tab\tand\nline 👩\u200d💻");
 });
 
@@ -55,6 +55,19 @@ test("tokens of a line are the line", () => {
 test("lines of a diff have the numbers of both files", () => {
   const found = page.diff.lines("--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@\n same\n-old\n+new\n+more\n");
   assert.deepEqual(found.map(({ sign, old, now }) => [sign, old, now]), [["@", null, null], [" ", 3, 3], ["-", 4, null], ["+", null, 4], ["+", null, 5]]);
+});
+
+test("lines that only name the files are left out, hunks without numbers are hunks", () => {
+  const signs = (diff) => page.diff.lines(diff).map(({ sign, text, now }) => [sign, text, now]);
+  assert.deepEqual(signs("Index: calc.py\n===================================================================\n--- calc.py\tCurrent\n+++ calc.py\tProposed\n@@ -1 +1 @@\n-a\n+b\n"), [["@", "@@ -1 +1 @@", null], ["-", "a", null], ["+", "b", 1]]);
+  assert.deepEqual(signs("@@\n-a\n+b\n@@ fn main()\n same\n"), [["@", "@@", null], ["-", "a", null], ["+", "b", null], ["@", "@@ fn main()", null], [" ", "same", null]]);
+});
+
+test("a call that is about a file says which", () => {
+  const title = (toolKind, fields, title) => page.tool.titleOf({ name: "view", toolKind, title }, { fields, text: "" });
+  assert.equal(title("read", { path: "/src/a.rs" }, "Viewing file"), "/src/a.rs");
+  assert.equal(title("edit", {}, "Editing file"), "Editing file");
+  assert.equal(title("search", { pattern: "fn main", path: "/src" }), "fn main");
 });
 
 test("changes make the same items as in the fold", () => {
@@ -112,6 +125,8 @@ test("a stream that comes in pieces is the same stream", () => {
 test("what is not known is a dash", () => {
   const { count, dollars, duration } = page.format;
   assert.deepEqual([dollars(null), count(undefined), duration(null)], ["—", "—", "—"]);
+  const { about } = page.format;
+  assert.deepEqual([about(null, "unknown"), about(2, "reported"), about(2, "computed")], ["—", "$2.00", "≈$2.00"]);
   assert.deepEqual([dollars(0), dollars(0.0042), dollars(1234.5)], ["$0.00", "$0.0042", "$1,234.50"]);
   assert.deepEqual([duration(999), duration(9_940), duration(65_000), duration(3_700_000)], ["999 ms", "9.9 s", "1:05", "1:01:40"]);
 });

@@ -248,6 +248,7 @@ impl Kept {
                 tokens: short.tokens.or(now.tokens),
                 usage: short.usage.or(now.usage),
                 cost_usd: short.cost_usd.or(now.cost_usd),
+                cost_source: if short.cost_usd.is_some() { short.cost_source } else { now.cost_source },
                 ..now
             },
             // These are in no short reading.

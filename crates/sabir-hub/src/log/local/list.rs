@@ -5,7 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sabir_core::event::Outcome;
 use sabir_core::fold::{Overview, Phase, Status, Tokens, TokensReport, TokensSource};
-use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
@@ -56,7 +55,7 @@ impl List {
             // An id that no address can have is of no session that could be asked for.
             let id: SessionId = logged.id.parse().ok()?;
             let live = is_live(&past, logged);
-            let session = short(&past, logged, id, &sum.spent, sum.cost().0, live);
+            let session = short(&past, logged, id, sum, live);
             let number = number(&session);
             Some(Listed { number, live, session, place })
         };
@@ -89,7 +88,9 @@ impl List {
             Place::Listed(place) => self.all.get(place).map(|listed| listed.session.clone()),
             Place::Part(place) => {
                 let logged = self.past.parts.get(place)?;
-                Some(short(&self.past, logged, id.clone(), &logged.spent, None, is_live(&self.past, logged)))
+                // What a part cost is in the cost of the whole.
+                let sum = Sum { spent: logged.spent, ..Sum::default() };
+                Some(short(&self.past, logged, id.clone(), &sum, is_live(&self.past, logged)))
             }
         }
     }
@@ -104,8 +105,12 @@ impl List {
 pub(super) fn is_live(past: &Past, logged: &Logged) -> bool {
     match run_of(logged, &past.logs) {
         Some(folder) => RunFolder::is_live(folder),
-        None => written(past, logged).is_some_and(|at| now().saturating_sub(at) < RECENT),
+        None => written(past, logged).is_some_and(is_recent),
     }
+}
+
+fn is_recent(at: i64) -> bool {
+    now().saturating_sub(at) < RECENT
 }
 
 /// When the files of a session were last written, in milliseconds since 1970.
@@ -126,7 +131,8 @@ fn number(session: &Session) -> u64 {
 }
 
 /// A session in short. What it spent is without what it has from another one.
-fn short(past: &Past, logged: &Logged, id: SessionId, spent: &Spent, cost: Option<f64>, live: bool) -> Session {
+fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> Session {
+    let spent = &sum.spent;
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let tokens = Tokens {
         uncached_input: Some(spent.input),
@@ -139,7 +145,8 @@ fn short(past: &Past, logged: &Logged, id: SessionId, spent: &Spent, cost: Optio
     let known = logged.spent.total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
-        Outcome::Incomplete if live => Phase::Running,
+        // A file that was only just copied here is new; what it tells is not.
+        Outcome::Incomplete if live && logged.last.is_none_or(is_recent) => Phase::Running,
         _ if live && is_run => Phase::Running,
         outcome => Status::of(outcome).into(),
     };
@@ -155,7 +162,8 @@ fn short(past: &Past, logged: &Logged, id: SessionId, spent: &Spent, cost: Optio
         tool_calls: logged.calls,
         tokens: known.then(|| spent.total()),
         usage: known.then(|| TokensReport::new(&tokens, TokensSource::Summed)),
-        cost_usd: cost.filter(|_| known),
+        cost_usd: sum.cost().0.filter(|_| known || sum.reported > 0),
+        cost_source: sum.source(),
         started: time(logged.first),
         last: time(logged.last),
         ..Overview::default()

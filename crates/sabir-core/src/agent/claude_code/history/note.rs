@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
         let mut walk = Walk::over(text);
         let mut line = Self::default();
         if !walk.enter()? {
-            return Ok(line);
+            return Err(NotJson);
         }
         while let Some(key) = walk.key()? {
             match key {
@@ -303,6 +303,8 @@ mod tests {
         let synthetic = answer("e", r#"{"type":"text","text":"API Error"}"#, "null", 0).replace("claude-x", "<synthetic>");
         let ledger = noted(&[PROMPT, progress, &synthetic, r#"{"type":"assistant","message":{"usage":{"input_to"#]);
         assert_eq!((ledger.responses.len(), ledger.bad_lines), (0, 1));
+        // Whatever is no object is no line of the log.
+        assert_eq!(noted(&["npm warn", "null", "[1]", "7", "\"text\""]).bad_lines, 5);
     }
 
     #[test]

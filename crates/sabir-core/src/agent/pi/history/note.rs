@@ -2,7 +2,7 @@
 
 use super::super::stream::is_refusal;
 use crate::event::Outcome;
-use crate::history::{Ledger, Response, Spent, id_of, time_of};
+use crate::history::{Ledger, Paid, Response, Spent, id_of, time_of};
 use crate::json::{NotJson, Str, Walk};
 
 /// Takes note of a line.
@@ -71,7 +71,7 @@ impl<'a> Entry<'a> {
         let mut walk = Walk::over(line);
         let mut entry = Self::default();
         if !walk.enter()? {
-            return Ok(entry);
+            return Err(NotJson);
         }
         while let Some(key) = walk.key()? {
             match key {
@@ -192,7 +192,7 @@ fn respond(ledger: &mut Ledger, id: &str, model: Option<u16>, at: Option<i64>, u
         model,
         calls: u16::try_from(calls).unwrap_or(u16::MAX),
         spent,
-        cost,
+        cost: cost.map(Paid::Reported),
     });
 }
 
@@ -211,7 +211,7 @@ pub(super) fn outcome_of(stop_reason: &str) -> Outcome {
 mod tests {
     use super::note;
     use crate::event::Outcome;
-    use crate::history::{Ledger, Spent};
+    use crate::history::{Ledger, Paid, Spent};
 
     const LOG: &str = r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-11-15T18:00:00.000Z","cwd":"/home/user/work"}
 {"type":"model_change","id":"e0","parentId":null,"timestamp":"2026-11-15T18:00:00.100Z","provider":"p","modelId":"m1"}
@@ -233,7 +233,10 @@ mod tests {
         assert_eq!(ledger.spent(), spent);
         assert_eq!(ledger.responses.iter().map(|response| response.calls).collect::<Vec<_>>(), [1, 0, 0]);
         // A price of nothing is a price that Pi does not know.
-        assert_eq!(ledger.responses.iter().map(|response| response.cost).collect::<Vec<_>>(), [Some(0.25), None, None]);
+        assert_eq!(
+            ledger.responses.iter().map(|response| response.cost).collect::<Vec<_>>(),
+            [Some(Paid::Reported(0.25)), None, None]
+        );
         assert_eq!(ledger.responses.iter().map(|response| response.model).collect::<Vec<_>>(), [0, 0, 1]);
         assert_eq!((ledger.models, ledger.bad_lines), (vec!["m1".to_owned(), "m2".to_owned()], 0));
         assert_eq!(ledger.last.zip(ledger.first).map(|(last, first)| last - first), Some(6000));

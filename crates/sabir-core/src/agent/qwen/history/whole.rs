@@ -32,6 +32,8 @@ pub(super) struct Log {
     /// The failure of the last request, until it is told: it may be tried again.
     failed: Option<(String, Cause)>,
     attempts: u32,
+    /// What the response used whose message comes next.
+    usage: Option<EventKind<'static>>,
 }
 
 /// What became of a call.
@@ -116,6 +118,7 @@ impl JsonDialect for Log {
         if let Some(cause) = self.tell_failure(true, facts) {
             self.verdict = Some(Verdict::failed(Some(cause)));
         }
+        self.tell_usage(facts);
         self.end_turn(facts);
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
@@ -152,6 +155,7 @@ impl Log {
             return;
         }
         self.tell_failure(false, facts);
+        self.tell_usage(facts);
         self.end_turn(facts);
         self.verdict = None;
         self.answer.clear();
@@ -184,10 +188,18 @@ impl Log {
                 (None, None) => {}
             }
         }
+        self.tell_usage(facts);
         if let Some(usage) = entry.usage_metadata.filter(|_| !self.itemized) {
             facts.push(usage.spent().event(entry.model.map(Cow::from)));
         }
         self.verdict = Some(Verdict::of(outcome));
+    }
+
+    /// Figures come before the message that they are of, and belong to its turn.
+    fn tell_usage(&mut self, facts: &mut Facts<'_>) {
+        if let Some(usage) = self.usage.take() {
+            facts.push(usage);
+        }
     }
 
     fn tool_result<'a>(&mut self, entry: &Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -232,7 +244,13 @@ impl Log {
                 if facts.parent.is_none() {
                     self.recovered(facts);
                 }
-                facts.push(event.spent().event(event.model.map(Cow::from)));
+                let usage = event.spent().event(event.model.map(Cow::from));
+                if facts.parent.is_some() {
+                    facts.push(usage);
+                } else {
+                    self.tell_usage(facts);
+                    self.usage = Some(usage.into_owned());
+                }
             }
             Topic::Error => {
                 let message = event.error_message.map_or_else(|| "the request failed".to_owned(), |text| text.0.into_owned());

@@ -212,8 +212,8 @@ impl Ledger {
         u16::try_from(known).unwrap_or(u16::MAX)
     }
 
-    /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one, and
-    /// the time is that of the first. A response without a time was when the line before it was.
+    /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one, and a
+    /// response was when it was whole. One without a time was when the line before it was.
     pub fn respond(&mut self, mut new: Response) {
         if new.at == 0 {
             new.at = self.last.unwrap_or(0);
@@ -225,7 +225,7 @@ impl Ledger {
             Some(old) => {
                 let calls = old.calls.saturating_add(new.calls);
                 if new.spent.output > old.spent.output {
-                    *old = Response { at: old.at, ..new };
+                    *old = new;
                 }
                 old.calls = calls;
             }
@@ -312,14 +312,15 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_when_it_began_or_when_the_line_before_it_was() {
+    fn a_response_is_when_it_was_whole_or_when_the_line_before_it_was() {
         let mut ledger = Ledger::default();
         ledger.saw(Some(1_000));
         ledger.respond(response("a", 1));
         ledger.respond(Response { at: 2_000, ..response("a", 9) });
-        ledger.respond(Response { at: 3_000, ..response("b", 9) });
+        ledger.respond(Response { at: 3_000, ..response("a", 9) });
+        ledger.respond(response("b", 9));
         let times: Vec<i64> = ledger.responses.iter().map(|response| response.at).collect();
-        assert_eq!((times, ledger.responses[0].spent.output), (vec![1_000, 3_000], 9));
+        assert_eq!((times, ledger.responses[0].spent.output), (vec![2_000, 1_000], 9));
     }
 
     #[test]

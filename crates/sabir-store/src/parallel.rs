@@ -11,7 +11,8 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// How work is done.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// So many items are worked on, or done and not taken yet, at a time. That bounds the memory.
+    /// So many items are worked on, or done and waiting, at a time, while as many at most are taken. That bounds the
+    /// memory.
     pub window: usize,
 }
 
@@ -36,11 +37,12 @@ impl Plan {
             }
             return Ok(());
         }
-        let desk = Desk { progress: Mutex::new(Progress::new(workers)), done: Condvar::new(), room: Condvar::new() };
+        let progress = Mutex::new(Progress::new(workers));
+        let desk = Desk { progress, done: Condvar::new(), room: Condvar::new(), items: items.len(), window };
         let one = || {
             let _leave = Leave(&desk);
             let mut state = state();
-            while let Some(place) = desk.next(items.len(), window) {
+            while let Some(place) = desk.next() {
                 let outcome = work(&mut state, &items[place]);
                 desk.give(place, outcome);
             }
@@ -49,19 +51,14 @@ impl Plan {
             (0..workers).for_each(|_| drop(scope.spawn(one)));
             // However this ends, nobody begins with another item.
             let _close = Close(&desk);
-            let mut taken = 0;
-            while taken < items.len() {
-                let (outcome, done) = desk.take();
+            loop {
+                let (outcomes, done, over) = desk.take();
                 watch(done);
-                match outcome {
-                    Taken::Outcome(outcome) => take(outcome)?,
-                    Taken::NotYet => continue,
-                    // A thread has panicked, which the scope tells.
-                    Taken::Never => break,
+                outcomes.into_iter().try_for_each(&mut take)?;
+                if over {
+                    return Ok(());
                 }
-                taken += 1;
             }
-            Ok(())
         })
     }
 }
@@ -71,8 +68,10 @@ struct Desk<T> {
     progress: Mutex<Progress<T>>,
     /// An outcome has come, or a thread has left.
     done: Condvar,
-    /// An outcome was taken, or no more are wanted.
+    /// Outcomes were taken, or no more are wanted.
     room: Condvar,
+    items: usize,
+    window: usize,
 }
 
 struct Progress<T> {
@@ -90,15 +89,14 @@ struct Progress<T> {
     closed: bool,
 }
 
-enum Taken<T> {
-    Outcome(T),
-    NotYet,
-    Never,
-}
-
 impl<T> Progress<T> {
     fn new(busy: usize) -> Self {
         Self { next: 0, first: 0, outcomes: VecDeque::new(), done: 0, busy, closed: false }
+    }
+
+    /// Whether the next outcome in order is there.
+    fn is_ready(&self) -> bool {
+        matches!(self.outcomes.front(), Some(Some(_)))
     }
 }
 
@@ -108,11 +106,11 @@ impl<T> Desk<T> {
     }
 
     /// The next item to work on, once there is room for its outcome.
-    fn next(&self, items: usize, window: usize) -> Option<usize> {
+    fn next(&self) -> Option<usize> {
         let progress = self.lock();
-        let full = |progress: &mut Progress<T>| !progress.closed && progress.next >= progress.first + window;
+        let full = |progress: &mut Progress<T>| !progress.closed && progress.next >= progress.first + self.window;
         let mut progress = self.room.wait_while(progress, full).unwrap_or_else(PoisonError::into_inner);
-        if progress.closed || progress.next >= items {
+        if progress.closed || progress.next >= self.items {
             return None;
         }
         progress.next += 1;
@@ -127,28 +125,31 @@ impl<T> Desk<T> {
         if let Some(free) = progress.outcomes.get_mut(place) {
             *free = Some(outcome);
         }
-        // Only the first one is waited for.
-        if place == 0 {
+        if self.is_worth(&progress) {
             self.done.notify_one();
         }
     }
 
-    /// The next outcome in order, and how many items are done. Waits for it, but not longer than a watcher wants to wait.
-    fn take(&self) -> (Taken<T>, usize) {
-        let absent = |progress: &mut Progress<T>| progress.busy > 0 && !matches!(progress.outcomes.front(), Some(Some(_)));
-        let waited = self.done.wait_timeout_while(self.lock(), BETWEEN, absent);
+    /// Whether to wake who takes them. For each one alone, that would cost more than many of them take to make.
+    fn is_worth(&self, progress: &Progress<T>) -> bool {
+        let waiting = progress.done - progress.first;
+        progress.is_ready() && (2 * waiting >= self.window || progress.done == self.items)
+    }
+
+    /// The next outcomes in order, how many items are done, and whether no more outcomes come. Waits for them, but not
+    /// longer than a watcher wants to wait.
+    fn take(&self) -> (Vec<T>, usize, bool) {
+        let idle = |progress: &mut Progress<T>| progress.busy > 0 && !self.is_worth(progress);
+        let waited = self.done.wait_timeout_while(self.lock(), BETWEEN, idle);
         let mut progress = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let taken = match progress.outcomes.front_mut().and_then(Option::take) {
-            Some(outcome) => {
-                progress.outcomes.pop_front();
-                progress.first += 1;
-                self.room.notify_one();
-                Taken::Outcome(outcome)
-            }
-            None if progress.busy == 0 => Taken::Never,
-            None => Taken::NotYet,
-        };
-        (taken, progress.done)
+        let mut outcomes = Vec::new();
+        while progress.is_ready() {
+            outcomes.extend(progress.outcomes.pop_front().flatten());
+        }
+        progress.first += outcomes.len();
+        self.room.notify_all();
+        // A thread that has panicked leaves an outcome out, which the scope tells.
+        (outcomes, progress.done, progress.busy == 0 || progress.first == self.items)
     }
 }
 

@@ -231,8 +231,8 @@ impl Filter {
     }
 }
 
-/// Sessions are read on all cores, and what was made of so many of them is in memory at once.
-pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { window: 32 };
+/// Sessions are read on all cores, and what was made of twice as many of them at most is in memory at once.
+pub(crate) const SESSIONS: parallel::Plan = parallel::Plan { window: 16 };
 
 #[cfg(test)]
 mod tests {

@@ -60,6 +60,12 @@ fn says(session: &str, id: &str, text: &str) -> Value {
         "timestamp":"2026-11-15T10:00:05.000Z","userType":"external","cwd":"/home/user/a","sessionId":session,"version":"2.1.1"})
 }
 
+/// The same line on another day.
+fn at(mut line: Value, day: &str) -> Value {
+    line["timestamp"] = json!(format!("{day}T10:00:00.000Z"));
+    line
+}
+
 /// Nothing was written to a file for long.
 fn age(path: &Path) {
     let file = File::options().append(true).open(path).expect("opened");
@@ -100,7 +106,8 @@ fn has_end(timeline: &Timeline) -> bool {
 async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
     let machine = Machine::new();
     machine.append("old", &[asks("old", "mend the parser"), says("old", "m1", "done with it")]);
-    machine.append("new", &[asks("new", "count the lines"), says("new", "m2", "there are nine")]);
+    let new = [asks("new", "count the lines"), says("new", "m2", "there are nine")];
+    machine.append("new", &new.map(|line| at(line, "2026-11-16")));
     age(&machine.log("old"));
     let before = fs::read(machine.log("old")).expect("read");
     let hub = machine.hub().await;
@@ -238,12 +245,14 @@ async fn a_long_log_is_told_as_it_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_only_just_copied_here_does_not_run() {
+async fn a_log_that_was_only_just_copied_here_does_not_run_and_is_not_the_latest() {
     let machine = Machine::new();
-    let mut line = asks("copied", "mend it");
-    line["timestamp"] = json!("2020-01-01T10:00:00.000Z");
-    machine.append("copied", &[line]);
+    machine.append("copied", &[at(asks("copied", "mend it"), "2020-01-01")]);
+    machine.append("latest", &[asks("latest", "mend it")]);
+    age(&machine.log("latest"));
     let hub = machine.hub().await;
+    let list = hub.get("/v1/sessions").await.json();
+    assert_eq!((&list["sessions"][0]["session"], &list["sessions"][1]["session"]), (&json!("latest"), &json!("copied")));
     assert_eq!(hub.get("/v1/sessions/copied").await.json()["overview"]["phase"], "incomplete");
     hub.stop().await;
 }

@@ -11,6 +11,7 @@ use sabir_lab::report::{self, Cell, Verdict, judge};
 use sabir_lab::scenario::{self, Run};
 use sabir_lab::trial::Seen;
 use sabir_lab::truth::{Lanes, ServedCall, Tokens, Truth};
+use std::io::{Read as _, Write as _};
 
 fn recipe() -> &'static Recipe {
     cli::named("claude-code")[0]
@@ -307,8 +308,12 @@ fn a_process_that_is_left_is_seen_by_its_variable_and_by_its_folder() {
         .env(name, value)
         .current_dir(&folder)
         .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
+    // Only when it answers is it surely the program, with its variables, and no longer who starts it.
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let by_variable = left::find(std::slice::from_ref(&mark), "/nowhere".as_ref()).unwrap();
     let by_folder = left::find(&[], &folder).unwrap();
     drop(child.stdin.take());

@@ -203,17 +203,26 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a scoped thread panicked")]
-    fn a_panic_is_not_waited_for() {
+    fn a_panic_is_passed_on_and_not_waited_for() {
         let items: Vec<u32> = (0..100).collect();
-        let outcome = Plan { window: 4 }.run(
-            &items,
-            || (),
-            |(), item| assert_ne!(*item, 50, "as it should"),
-            &mut |_| (),
-            |()| Ok::<(), std::convert::Infallible>(()),
-        );
-        // Where there is one core, it is the same thread.
-        assert!(outcome.is_ok(), "a scoped thread panicked");
+        let mut taken = Vec::new();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let work = |(): &mut (), item: &u32| {
+                assert_ne!(*item, 50, "as it should");
+                *item
+            };
+            Plan { window: 4 }.run(
+                &items,
+                || (),
+                work,
+                &mut |_| (),
+                |item| {
+                    taken.push(item);
+                    Ok::<(), std::convert::Infallible>(())
+                },
+            )
+        }));
+        assert!(outcome.is_err());
+        assert!(items[..50].starts_with(&taken), "{taken:?}");
     }
 }

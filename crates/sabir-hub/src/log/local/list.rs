@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sabir_core::event::Outcome;
 use sabir_core::fold::{Overview, Phase, Status, Tokens, TokensReport, TokensSource};
+use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
@@ -130,18 +131,21 @@ fn number(session: &Session) -> u64 {
     (u64::try_from(session.updated.as_millis()).unwrap_or(0) << 20) | (mixed & 0xF_FFFF)
 }
 
-/// A session in short. What it spent is without what it has from another one.
-fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> Session {
-    let spent = &sum.spent;
-    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
-    let tokens = Tokens {
+/// What logs say was spent, in the classes of a result.
+pub(super) fn tokens(spent: &Spent) -> Tokens {
+    Tokens {
         uncached_input: Some(spent.input),
         cache_read: Some(spent.cache_read),
         cache_write: Some(spent.cache_write),
         output: Some(spent.output),
         reasoning: Some(spent.reasoning),
         ..Tokens::default()
-    };
+    }
+}
+
+/// A session in short. What it spent is without what it has from another one.
+fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> Session {
+    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let known = logged.spent.total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
@@ -160,8 +164,8 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
         phase,
         runs: 1,
         tool_calls: logged.calls,
-        tokens: known.then(|| spent.total()),
-        usage: known.then(|| TokensReport::new(&tokens, TokensSource::Summed)),
+        tokens: known.then(|| sum.spent.total()),
+        usage: known.then(|| TokensReport::new(&tokens(&sum.spent), TokensSource::Summed)),
         cost_usd: sum.cost().0.filter(|_| known || sum.reported > 0),
         cost_source: sum.source(),
         started: time(logged.first),

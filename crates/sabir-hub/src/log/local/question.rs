@@ -1,6 +1,5 @@
 //! What is asked about all sessions: which of them fit, and what they spent.
 
-use sabir_core::fold::Tokens;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::search::Words;
@@ -8,6 +7,7 @@ use sabir_store::usage::{By, Question};
 use sabir_store::{account, usage};
 
 use super::kept::Kept;
+use super::list::tokens;
 use crate::log::{Filter, Page};
 use crate::usage::{Cube, CubeFold, Period};
 
@@ -54,17 +54,8 @@ impl Kept {
         let mut fold = CubeFold::default();
         let mut unpriced = 0;
         for ([day, agent, model, project], sum) in usage::cube(&counted, &past.sessions, &question, Table::embedded()) {
-            let spent = &sum.spent;
-            let tokens = Tokens {
-                uncached_input: Some(spent.input),
-                cache_read: Some(spent.cache_read),
-                cache_write: Some(spent.cache_write),
-                output: Some(spent.output),
-                reasoning: Some(spent.reasoning),
-                ..Tokens::default()
-            };
             unpriced += sum.unpriced_tokens;
-            fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens, sum.cost().0);
+            fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
         }
         let note = (unpriced > 0).then(|| format!("{unpriced} tokens have no price and are not in the cost."));
         fold.finish(note)

@@ -41,9 +41,10 @@ export function button(deed: string, attributes: Attributes, ...children: Child[
   return el("button", { type: "button", "data-do": deed, ...attributes }, ...children);
 }
 
-/** Changes a text only where it differs, so that a screen reader and a selection are left alone. */
-export function say(node: Element, text: string): void {
+/** Changes a text, and what is said of it, only where they differ, so that a screen reader and a selection are left alone. */
+export function say(node: HTMLElement, text: string, title: string | null = null): void {
   if (node.textContent !== text) node.textContent = text;
+  if (title !== null && node.title !== title) node.title = title;
 }
 
 /** The element with this attribute that an event happened in. */

@@ -4,6 +4,13 @@ import type { CostSource } from "./types";
 
 export const UNKNOWN = "—";
 
+// To make one of these takes as long as to use it a hundred times.
+const FIGURE = new Intl.NumberFormat("en-US");
+const MONEY = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const DAY_OF_YEAR = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const TIME = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
 /** 0.4 s, 12 s, 3:05, 1:02:45. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return UNKNOWN;
@@ -39,14 +46,14 @@ export function count(value: number | null | undefined): string {
 
 /** 12,345. */
 export function whole(value: number | null | undefined): string {
-  return value === null || value === undefined ? UNKNOWN : value.toLocaleString("en-US");
+  return value === null || value === undefined ? UNKNOWN : FIGURE.format(value);
 }
 
 /** $0.0042, $1.23. */
 export function dollars(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (value !== 0 && Math.abs(value) < 0.01) return `$${value.toFixed(4)}`;
-  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return `$${MONEY.format(value)}`;
 }
 
 /** A cost where there is room for a figure alone: one that nobody reported, but prices say, is about so much. */
@@ -78,14 +85,13 @@ export function ago(time: string | null | undefined, now: number): string {
   if (minutes < 60) return `${minutes} min ago`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
   const date = new Date(at);
-  const year = date.getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
-  return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+  return (date.getFullYear() === new Date(now).getFullYear() ? DAY : DAY_OF_YEAR).format(date);
 }
 
 /** The whole time, for a tooltip. */
 export function exact(time: string | null | undefined): string {
   const at = millis(time);
-  return at === null ? "" : new Date(at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  return at === null ? "" : TIME.format(at);
 }
 
 export function millis(time: string | null | undefined): number | null {

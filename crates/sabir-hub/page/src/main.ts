@@ -21,8 +21,13 @@ let screen: Screen | null = null;
 
 const OFFLINE: Me = { readOnly: true, scope: "watch", version: "", local: false };
 
-function frame(me: Me | null): HTMLElement {
+/** What is around every screen. Who the reader is need not be known yet; `null` is somebody who has this page alone. */
+function frame(me: Promise<Me> | null): HTMLElement {
   const place = el("div", { class: "place" });
+  const notes = el("span", { class: "top-notes" });
+  void me?.then(({ local, readOnly }) => {
+    for (const [is, words] of [[local, "this machine"], [readOnly, "read-only"]] as const) add(notes, is && el("span", { class: "fact top-note" }, words));
+  }, () => undefined);
   const nav = el("nav", { "aria-label": "Pages" }, el("a", { href: "#/" }, "Runs"), el("a", { href: "#/spend" }, "Spend"));
   const bar = el(
     "header",
@@ -30,8 +35,7 @@ function frame(me: Me | null): HTMLElement {
     el("a", { class: "brand", href: "#/", "aria-label": "Sabir" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "Sabir"),
     me !== null && nav,
     el("span", { class: "spacer" }),
-    me?.local === true && el("span", { class: "fact top-note" }, "this machine"),
-    me?.readOnly === true && el("span", { class: "fact top-note" }, "read-only"),
+    notes,
     button("help", { class: "square plain", "aria-label": "Keys", title: "Keys (?)" }, icon("question")),
     themeButton(),
   );
@@ -53,7 +57,7 @@ function show(place: HTMLElement, next: Screen): void {
 
 let shown = "";
 
-function route(place: HTMLElement, me: Me): void {
+function route(place: HTMLElement, me: Promise<Me>): void {
   const [, page, id, number] = location.hash.split("/");
   if (page === "run" && id) {
     const at = number && /^\d+$/.test(number) ? Number(number) : null;
@@ -100,6 +104,8 @@ function hears(): void {
 
 /** Asks for a token, where the hub wants one. */
 function door(error: unknown): void {
+  screen?.leave();
+  screen = null;
   const place = frame(null);
   if (!(error instanceof Refused) || error.status !== 401) {
     place.append(el("main", null, failure(error)));
@@ -127,11 +133,12 @@ function door(error: unknown): void {
 async function begin(): Promise<void> {
   try {
     await enter();
-    const me = await hub.me();
+    // Nobody waits for the answer: what is shown first is asked for beside it.
+    const me = hub.me();
     const place = frame(me);
-    const again = () => route(place, me);
-    window.addEventListener("hashchange", again);
-    again();
+    route(place, me);
+    await me;
+    window.addEventListener("hashchange", () => route(place, me));
   } catch (error) {
     door(error);
   }
@@ -141,7 +148,7 @@ hears();
 const run = document.getElementById("run");
 if (run) {
   const exported = JSON.parse(run.textContent ?? "") as Exported;
-  show(frame(null), new RunScreen(exported.session.session, null, OFFLINE, exported));
+  show(frame(null), new RunScreen(exported.session.session, null, Promise.resolve(OFFLINE), exported));
 } else {
   void begin();
 }

@@ -15,12 +15,19 @@ export class Orders {
   /** What became of answers, by the question. */
   readonly answers = new Map<string, string>();
   private session: Session | null = null;
+  /** Nobody may do anything before the hub says so. */
+  private allowed = false;
 
   constructor(
     private readonly id: string,
-    private readonly me: Me,
+    me: Promise<Me>,
     private readonly changed: () => void,
   ) {
+    void me.then(({ readOnly, scope }) => {
+      this.allowed = !readOnly && scope !== "watch";
+      if (this.session) this.set(this.session);
+      changed();
+    }, () => undefined);
     this.element = el("form", { class: "orders", hidden: true }, this.text, this.send, this.told);
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -38,7 +45,7 @@ export class Orders {
 
   /** Whether an order of this kind can be given. */
   may(kind: string): boolean {
-    return !this.me.readOnly && this.me.scope !== "watch" && (this.session?.takes.includes(kind) ?? false);
+    return this.allowed && (this.session?.takes.includes(kind) ?? false);
   }
 
   set(session: Session): void {

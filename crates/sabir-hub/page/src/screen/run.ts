@@ -78,7 +78,7 @@ export class RunScreen implements Screen {
   constructor(
     private readonly id: string,
     number: number | null,
-    me: Me,
+    me: Promise<Me>,
     readonly exported: Exported | null,
   ) {
     this.wanted = number;
@@ -168,8 +168,7 @@ export class RunScreen implements Screen {
     const wasLive = this.live;
     this.live = isLive(session);
     const words = overview.title ?? (overview.agent ? `${overview.agent} in ${base(overview.cwd)}` : session.session);
-    say(this.heading, plain(words));
-    this.heading.title = plain(words);
+    say(this.heading, plain(words), plain(words));
     this.title = plain(words).slice(0, 80);
     document.title = `${this.title} · Sabir`;
     const status = statusOf(session);

@@ -23,6 +23,8 @@ const SINCE: [string, string][] = [
 /** What was chosen stays while one looks at a run and comes back. */
 const kept = { agent: "", status: "", since: "", text: "", selected: "" };
 const agents = new Set<string>();
+/** More rows than these are on no screen: the others are made when these are seen. */
+const AT_ONCE = 30;
 
 export class RunsScreen implements Screen {
   readonly name = "runs";
@@ -32,11 +34,12 @@ export class RunsScreen implements Screen {
   private sessions = new Map<string, Session>();
   private order: string[] = [];
   private next: string | null = null;
-  private readonly rows = new Map<string, HTMLElement>();
+  private readonly rows = new Map<string, Row>();
   private readonly end = new AbortController();
   private asked = new AbortController();
   private loaded = false;
   private looking = false;
+  private local = false;
   private typing = 0;
   private readonly search = el("input", { type: "search", placeholder: "Search all runs", "aria-label": "Search all runs", spellcheck: "false", autocomplete: "off" });
   private readonly agent = el("select", { "aria-label": "Agent" });
@@ -50,7 +53,7 @@ export class RunsScreen implements Screen {
   private readonly ask = frame(() => this.draw());
   private readonly clock = window.setInterval(this.ask, 1_000);
 
-  constructor(private readonly me: Me) {
+  constructor(private readonly me: Promise<Me>) {
     const columns = ["Status", "Run", "Project", "Now", "Time", "Tokens", "Cost", "Last"];
     this.table = el(
       "table",
@@ -100,7 +103,8 @@ export class RunsScreen implements Screen {
     // To look through everything that was ever said may take a moment: what is shown until then is not the answer.
     const slow = window.setTimeout(() => this.looks(true), 250);
     try {
-      const { sessions, next } = await hub.sessions(this.choice(), more ? this.next : null, this.asked.signal);
+      const [{ sessions, next }, { local }] = await Promise.all([hub.sessions(this.choice(), more ? this.next : null, this.asked.signal), this.me]);
+      this.local = local;
       if (!more) [this.sessions, this.order] = [new Map(), []];
       for (const session of sessions) {
         if (!this.sessions.has(session.session)) this.order.push(session.session);
@@ -205,8 +209,8 @@ export class RunsScreen implements Screen {
     kept.selected = this.order[to] as string;
     this.draw();
     const row = this.rows.get(kept.selected);
-    row?.scrollIntoView({ block: "nearest" });
-    row?.querySelector<HTMLElement>("a")?.focus({ preventScroll: true });
+    row?.element.scrollIntoView({ block: "nearest" });
+    row?.title.focus({ preventScroll: true });
   }
 
   private draw(): void {
@@ -218,16 +222,22 @@ export class RunsScreen implements Screen {
     if (nothing && !this.box.querySelector(".empty")) this.box.append(this.nothing());
     if (!nothing) this.box.querySelector(".empty")?.remove();
     let next = this.body.firstElementChild;
+    let made = 0;
     for (const id of this.order) {
       const session = this.sessions.get(id) as Session;
       let row = this.rows.get(id);
       if (!row) {
-        row = makeRow(id);
+        made += 1;
+        if (made > AT_ONCE) {
+          this.ask();
+          continue;
+        }
+        row = new Row(id);
         this.rows.set(id, row);
       }
-      fillRow(row, session, now, id === kept.selected);
-      if (row === next) next = next.nextElementSibling;
-      else this.body.insertBefore(row, next);
+      row.fill(session, now, id === kept.selected);
+      if (row.element === next) next = next.nextElementSibling;
+      else this.body.insertBefore(row.element, next);
     }
     while (next) {
       const after: Element | null = next.nextElementSibling;
@@ -248,11 +258,11 @@ export class RunsScreen implements Screen {
       return empty("No run fits", "Other words or fewer filters may find it.", button("clear", {}, "Clear the filters"));
     }
     const hub = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}`;
-    const command = this.me.local ? "sabir run claude \"say hello\"" : `sabir shell --hub ${hub} --session first -- localexec "make test"`;
-    const words = this.me.local
+    const command = this.local ? "sabir run claude \"say hello\"" : `sabir shell --hub ${hub} --session first -- localexec "make test"`;
+    const words = this.local
       ? "Runs of the agents on this machine appear here, old ones too. To make one:"
       : "Runs appear here as soon as a shell sends one. To send one, in a terminal:";
-    const demo = this.me.local ? [el("p", null, "Or look at a few that were recorded, without any agent:"), el("pre", { class: "command" }, "sabir demo")] : [];
+    const demo = this.local ? [el("p", null, "Or look at a few that were recorded, without any agent:"), el("pre", { class: "command" }, "sabir demo")] : [];
     return empty("No runs yet", words, el("pre", { class: "command" }, command), ...demo);
   }
 }
@@ -261,43 +271,45 @@ function address(id: string): string {
   return `#/run/${encodeURIComponent(id)}`;
 }
 
-const CELLS = ["status", "run", "project", "now", "time", "tokens", "cost", "last"];
+/** A row of the table. */
+class Row {
+  readonly element: HTMLElement;
+  readonly title = el("a", { class: "runs-title" });
+  private readonly status = el("span", { class: "status" });
+  private readonly agent = el("span", { class: "runs-agent" });
+  private readonly project = el("td", { class: "col-project" });
+  private readonly now = el("td", { class: "col-now" });
+  private readonly time = el("td", { class: "col-time" });
+  private readonly tokens = el("td", { class: "col-tokens" });
+  private readonly cost = el("td", { class: "col-cost" });
+  private readonly last = el("td", { class: "col-last" });
 
-function makeRow(id: string): HTMLElement {
-  const row = el("tr", { "data-session": id });
-  for (const name of CELLS) row.append(el("td", { class: `col-${name}` }));
-  const cell = (name: string) => row.querySelector(`.col-${name}`) as HTMLElement;
-  cell("status").append(el("span", { class: "status" }));
-  cell("run").append(el("a", { class: "runs-title", href: address(id) }), el("span", { class: "runs-agent" }));
-  return row;
-}
+  constructor(id: string) {
+    this.title.href = address(id);
+    const [status, run] = [el("td", { class: "col-status" }, this.status), el("td", { class: "col-run" }, this.title, this.agent)];
+    this.element = el("tr", { "data-session": id }, status, run, this.project, this.now, this.time, this.tokens, this.cost, this.last);
+  }
 
-function fillRow(row: HTMLElement, session: Session, now: number, selected: boolean): void {
-  const { overview } = session;
-  const cell = (name: string) => row.querySelector(`.col-${name}`) as HTMLElement;
-  const status = statusOf(session);
-  const dot = cell("status").firstElementChild as HTMLElement;
-  dot.className = `status is-${status.look}`;
-  dot.title = status.detail;
-  say(dot, status.words);
-  row.classList.toggle("is-selected", selected);
-  row.classList.toggle("is-asking", status.look === "asks");
-  const [title, agent] = cell("run").children as unknown as [HTMLElement, HTMLElement];
-  say(title, plain(overview.title ?? session.session));
-  title.title = plain(overview.title ?? session.session);
-  agent.title = plain(overview.model ?? "");
-  say(agent, plain([overview.agent, modelName(overview.model)].filter(Boolean).join(" · ")));
-  const folder = overview.cwd ?? overview.workspace;
-  say(cell("project"), plain(base(folder)) || UNKNOWN);
-  cell("project").title = plain(folder ?? "");
-  const live = isLive(session);
-  say(cell("now"), live ? plain(overview.tool ?? "") : "");
-  const [from, until] = [millis(overview.started), millis(overview.last)];
-  // A log that tells one moment alone does not say how long it took.
-  say(cell("time"), from === null || (!live && until === from) ? UNKNOWN : duration((live && isHere(session) ? now : (until ?? now)) - from));
-  say(cell("tokens"), count(overview.tokens));
-  say(cell("cost"), about(overview.costUsd, overview.costSource));
-  cell("cost").title = overview.costUsd == null ? "" : fromWhere(overview.costSource);
-  say(cell("last"), ago(overview.last ?? session.updated, now));
-  cell("last").title = exact(overview.last ?? session.updated);
+  fill(session: Session, now: number, selected: boolean): void {
+    const { overview } = session;
+    const status = statusOf(session);
+    this.status.className = `status is-${status.look}`;
+    say(this.status, status.words, status.detail);
+    this.element.classList.toggle("is-selected", selected);
+    this.element.classList.toggle("is-asking", status.look === "asks");
+    const title = plain(overview.title ?? session.session);
+    say(this.title, title, title);
+    say(this.agent, plain([overview.agent, modelName(overview.model)].filter(Boolean).join(" · ")), plain(overview.model ?? ""));
+    const folder = overview.cwd ?? overview.workspace;
+    say(this.project, plain(base(folder)) || UNKNOWN, plain(folder ?? ""));
+    const live = isLive(session);
+    say(this.now, live ? plain(overview.tool ?? "") : "");
+    const [from, until] = [millis(overview.started), millis(overview.last)];
+    // A log that tells one moment alone does not say how long it took.
+    say(this.time, from === null || (!live && until === from) ? UNKNOWN : duration((live && isHere(session) ? now : (until ?? now)) - from));
+    say(this.tokens, count(overview.tokens));
+    say(this.cost, about(overview.costUsd, overview.costSource), overview.costUsd == null ? "" : fromWhere(overview.costSource));
+    const last = overview.last ?? session.updated;
+    say(this.last, ago(last, now), exact(last));
+  }
 }

@@ -119,6 +119,7 @@ impl Kept {
     /// What the thread does.
     pub(super) fn keep(self: &Arc<Self>) {
         let mut notice = Notice::default();
+        let mut watched = Arc::default();
         // Something has changed since the last look.
         let mut changed = false;
         while !self.stop.load(Ordering::Relaxed) {
@@ -131,7 +132,10 @@ impl Kept {
             drop(asked);
             let list = self.list();
             self.follow_runs(&list);
-            notice.watch(folders(&list, &self.sources));
+            if !Arc::ptr_eq(&list, &watched) {
+                notice.watch(folders(&list, &self.sources));
+                watched = Arc::clone(&list);
+            }
             let told = notice.wait(WAIT);
             self.pump_all(&list, told);
             changed |= told;

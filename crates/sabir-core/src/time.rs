@@ -46,16 +46,26 @@ fn by_rule(text: &str) -> Option<i64> {
 /// Days from the first of March of the year 0 to 1970.
 const BEFORE_1970: i64 = 719_468;
 
+/// The days of each month. A leap day is left to the rule.
+const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
 /// Reads `2026-11-15T17:53:23.541Z`.
 fn in_usual_form(text: &[u8]) -> Option<i64> {
-    let usual = text.len() == 24 && text[10] == b'T' && text[19] == b'.' && text[23] == b'Z';
-    let number = |from: usize, to: usize| {
-        text[from..to].iter().try_fold(0_i64, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+    let text: &[u8; 24] = text.try_into().ok()?;
+    // Whether all of them are digits is asked once, at the end.
+    let mut digits = true;
+    let mut two = |at: usize| {
+        let (tens, ones) = (text[at].wrapping_sub(b'0'), text[at + 1].wrapping_sub(b'0'));
+        digits &= tens < 10 && ones < 10;
+        10 * i64::from(tens) + i64::from(ones)
     };
-    let (year, month, day) = (usual.then(|| number(0, 4))??, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second, milli) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
-    let plain = text[4] == b'-' && text[7] == b'-' && text[13] == b':' && text[16] == b':';
-    let sound = plain && year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day) && hour < 24 && minute < 60;
+    let (year, month, day) = (100 * two(0) + two(2), two(5), two(8));
+    let (hour, minute, second) = (two(11), two(14), two(17));
+    let milli = 10 * two(20) + two(21) % 10;
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
+    let usual = digits && marks.iter().all(|(at, mark)| text[*at] == *mark);
+    let last = usize::try_from(month - 1).ok().and_then(|month| DAYS.get(month))?;
+    let sound = usual && year >= 1970 && (1..=*last).contains(&day) && hour < 24 && minute < 60;
     if !sound || second > 59 {
         return None;
     }
@@ -109,12 +119,20 @@ mod tests {
             "2024-03-01T00:00:00.000Z",
             "2023-12-28T12:00:00.001Z",
             "2000-02-28T00:00:00.000Z",
+            "2026-10-31T00:00:00.000Z",
+            "2026-04-30T23:59:59.999Z",
             "9999-01-01T23:59:59.999Z",
         ] {
             assert!(in_usual_form(text.as_bytes()).is_some(), "{text}");
             assert_eq!(in_usual_form(text.as_bytes()), by_rule(text), "{text}");
         }
-        for text in ["2026-11-15T17:53:23Z", "2026-11-15T18:53:23.541+01:00", "2026-02-30T00:00:00.000Z", "not a time"] {
+        for text in [
+            "2026-11-15T17:53:23Z",
+            "2026-11-15T18:53:23.541+01:00",
+            "2026-02-30T00:00:00.000Z",
+            "2026-04-31T00:00:00.000Z",
+            "not a time",
+        ] {
             assert_eq!(in_usual_form(text.as_bytes()), None, "{text}");
         }
     }

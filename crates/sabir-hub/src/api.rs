@@ -141,6 +141,28 @@ pub(crate) async fn sessions(
     Ok(Json(Sessions { sessions, next: page.next.map(|next| next.to_string()) }))
 }
 
+/// The agents that there are sessions of.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Agents {
+    /// Their names, in order.
+    agents: Vec<String>,
+}
+
+/// The agents that there are sessions of.
+#[utoipa::path(
+    get,
+    path = "/v1/agents",
+    operation_id = "listAgents",
+    tag = "sessions",
+    responses((status = 200, description = "Their names", body = Agents), Refusals),
+    security(("token" = []))
+)]
+pub(crate) async fn agents(State(hub): State<Shared>, asker: Asker) -> Result<Json<Agents>, Refused> {
+    asker.may(Deed::See)?;
+    let agents = hub.log.agents().await.map_err(|trouble| hub.trouble(trouble))?;
+    Ok(Json(Agents { agents }))
+}
+
 /// One session.
 #[utoipa::path(
     get,

@@ -78,6 +78,9 @@ pub trait Log: Send + Sync + 'static {
     /// Sessions, the newest first.
     fn sessions(&self, filter: Filter) -> Answer<Page>;
 
+    /// The agents that sessions are of, by their names.
+    fn agents(&self) -> Answer<Vec<String>>;
+
     /// A line that the agent of a session printed. A log of messages does not have those.
     fn raw_line(&self, _session: &SessionId, _number: u64) -> Answer<RawLine> {
         Box::pin(std::future::ready(Ok(RawLine::Elsewhere)))

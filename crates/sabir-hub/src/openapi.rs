@@ -21,6 +21,7 @@ use crate::{api, artifact, control, entrance, ingest, message, metrics, usage, w
         ingest::http::log,
         ingest::http::taken,
         api::sessions,
+        api::agents,
         api::session,
         api::result,
         api::log,

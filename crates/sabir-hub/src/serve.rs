@@ -144,6 +144,7 @@ fn router(hub: &Shared) -> Router {
         .route("/v1/enter", post(entrance::enter))
         .route("/v1/me", get(entrance::me))
         .route("/v1/usage", get(usage::usage))
+        .route("/v1/agents", get(api::agents))
         .route("/v1/sessions", get(api::sessions))
         .route("/v1/sessions/events", get(watching::sessions))
         .route(session, get(api::session))

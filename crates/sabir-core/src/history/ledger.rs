@@ -218,9 +218,7 @@ impl Ledger {
         if new.at == 0 {
             new.at = self.last.unwrap_or(0);
         }
-        let start = self.responses.len().saturating_sub(WINDOW);
-        let known = self.responses[start..].iter_mut().rev().find(|old| old.id == new.id);
-        match known {
+        match self.noted(new.id) {
             None => self.responses.push(new),
             Some(old) => {
                 let calls = old.calls.saturating_add(new.calls);
@@ -234,10 +232,16 @@ impl Ledger {
 
     /// Replaces what was noted of a response, for agents that write it again as it grows.
     pub fn rewrite(&mut self, new: Response) {
-        match self.responses.iter_mut().rev().find(|old| old.id == new.id) {
+        match self.noted(new.id) {
             Some(old) => *old = new,
             None => self.responses.push(new),
         }
+    }
+
+    /// One of the last responses, by its id.
+    fn noted(&mut self, id: u64) -> Option<&mut Response> {
+        let start = self.responses.len().saturating_sub(WINDOW);
+        self.responses[start..].iter_mut().rev().find(|old| old.id == id)
     }
 
     /// Whether the call of that id was not seen before.

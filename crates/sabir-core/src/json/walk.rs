@@ -139,11 +139,22 @@ impl<'a> Walk<'a> {
     /// The next value, if it is a text.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<Option<Str<'a>>, NotJson> {
+        self.word()?.map(text).transpose()
+    }
+
+    /// The same, of a long text only how it begins: so many bytes of what is written, or a few more.
+    pub(crate) fn text_up_to(&mut self, enough: usize) -> Result<Option<Str<'a>>, NotJson> {
         let Some(inside) = self.word()? else { return Ok(None) };
-        match std::str::from_utf8(inside) {
-            Ok(text) if memchr::memchr(b'\\', inside).is_none() => Ok(Some(Str(Cow::Borrowed(text)))),
-            _ => unescaped(inside).map(Some),
+        let mut end = 0;
+        // Not inside an escape, and not inside a character.
+        while let Some(escape) = inside.get(end..enough).and_then(|rest| memchr::memchr(b'\\', rest)) {
+            end += escape + if inside.get(end + escape + 1) == Some(&b'u') { 6 } else { 2 };
         }
+        end = end.max(enough);
+        while inside.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            end += 1;
+        }
+        text(inside.get(..end).unwrap_or(inside)).map(Some)
     }
 
     /// The next value, if it is a whole number that is not negative.
@@ -254,7 +265,16 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What is written between the quotes of a JSON string, where it has escapes or bytes that are no text.
+/// What is written between the quotes of a JSON string.
+#[inline]
+fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
+    match std::str::from_utf8(inside) {
+        Ok(text) if memchr::memchr(b'\\', inside).is_none() => Ok(Str(Cow::Borrowed(text))),
+        _ => unescaped(inside),
+    }
+}
+
+/// The same where it has escapes or bytes that are no text.
 #[cold]
 fn unescaped(inside: &[u8]) -> Result<Str<'static>, NotJson> {
     let json = format!("\"{}\"", text_of(inside));
@@ -329,6 +349,21 @@ mod tests {
     fn what_is_not_utf8_costs_only_the_text_it_is_in() {
         let read = read(b"{\"a\":\"x\xff\\n\",\"b\":\"\xff\\\"\",\"n\":3}").expect("JSON");
         assert_eq!((read.a.as_deref(), read.n), (Some("x\u{fffd}\n"), Some(3)));
+    }
+
+    #[test]
+    fn how_a_text_begins_is_a_text() {
+        let json = r#""aé\n\"\u00e9\ud83d\ude00\\z日""#;
+        let whole: String = serde_json::from_str(json).expect("JSON");
+        for enough in 0..json.len() + 3 {
+            let head = Walk::over(json.as_bytes()).text_up_to(enough).expect("JSON").expect("a text");
+            // Half of a pair is not a character.
+            let head = head.trim_end_matches('\u{fffd}');
+            assert!(whole.starts_with(head), "{enough}: {head}");
+            assert!(head.len() >= enough.min(2), "{enough}: {head}");
+            assert!(enough < json.len() || head == whole);
+        }
+        assert_eq!(Walk::over(b"7").text_up_to(1).expect("JSON").as_deref(), None);
     }
 
     #[test]

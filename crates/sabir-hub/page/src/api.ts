@@ -82,6 +82,7 @@ export const hub = {
     if (cursor !== null) query.set("cursor", cursor);
     return json(`/v1/sessions?${query}`, signal);
   },
+  agents: async () => (await json<{ agents: string[] }>("/v1/agents")).agents,
   session: (id: string) => json<Session>(at(id)),
   usage: (since: string | null) => json<Usage>(since === null ? "/v1/usage" : `/v1/usage?since=${encodeURIComponent(since)}`),
   event: (id: string, number: number) => json<Record<string, unknown>>(at(id, `/events/${number}`)),

@@ -235,6 +235,10 @@ impl Log for Embedded {
         self.readers.ask(move |database| list::sessions(database, &filter))
     }
 
+    fn agents(&self) -> Answer<Vec<String>> {
+        self.readers.ask(list::agents)
+    }
+
     fn behind(&self) -> Answer<Vec<SessionId>> {
         self.readers.ask(list::behind)
     }

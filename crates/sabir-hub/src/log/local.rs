@@ -195,6 +195,10 @@ impl Log for Local {
         behind(&self.kept, move |kept| Ok(Some(kept.cube(period))))
     }
 
+    fn agents(&self) -> Answer<Vec<String>> {
+        behind(&self.kept, |kept| Ok(kept.agents()))
+    }
+
     fn behind(&self) -> Answer<Vec<SessionId>> {
         ready(Vec::new())
     }

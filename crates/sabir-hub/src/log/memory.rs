@@ -1,6 +1,6 @@
 //! The log in memory: for tests, and to show what the other one must do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
@@ -233,6 +233,12 @@ impl Log for Memory {
         found.truncate(filter.limit);
         let next = found.last().map(|(number, _)| *number).filter(|_| more);
         ready(Page { sessions: found.into_iter().map(|(_, session)| session).collect(), next })
+    }
+
+    fn agents(&self) -> Answer<Vec<String>> {
+        let kept = locked(&self.kept);
+        let agents: BTreeSet<String> = kept.sessions.values().filter_map(|one| one.overview.agent.clone()).collect();
+        ready(agents.into_iter().collect())
     }
 
     fn behind(&self) -> Answer<Vec<SessionId>> {

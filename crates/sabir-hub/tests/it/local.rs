@@ -125,6 +125,7 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
     assert_eq!(names("text=NINE%20lines").await, "", "all words are together in one text");
     assert_eq!(names("text=NINE").await, "new");
     assert_eq!(names("agent=claude-code&status=running").await, "");
+    assert_eq!(hub.get("/v1/agents").await.json(), json!({ "agents": ["claude-code"] }));
     let first = hub.get("/v1/sessions?limit=1").await.json();
     assert_eq!(names(&format!("limit=1&cursor={}", first["next"].as_str().expect("a cursor"))).await, "old");
     let old = hub.get("/v1/sessions/old").await.json();

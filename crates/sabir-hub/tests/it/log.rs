@@ -241,6 +241,7 @@ async fn sessions_are_listed_filtered_and_searched((log, _folder): Place) {
     ] {
         assert_eq!(names(Filter { text: Some(text.to_owned()), ..any() }).await, expected, "{text}");
     }
+    assert_eq!(log.agents().await, Ok(vec!["codex".to_owned(), "pi".to_owned()]));
     let first = log.sessions(Filter { limit: 2, ..any() }).await.expect("listed");
     assert_eq!(first.sessions.len(), 2);
     let second = log.sessions(Filter { limit: 2, cursor: first.next, ..any() }).await.expect("listed");

@@ -75,7 +75,7 @@ export class RunsScreen implements Screen {
       clear: () => this.clear(),
       again: () => void this.load(false),
     };
-    void this.load(false);
+    void this.load(false).then(() => this.learn());
     void follow("/v1/sessions/events", (told) => {
       for (const { type, data } of told) if (type === "session") this.hear(JSON.parse(data) as Session);
       this.ask();
@@ -109,7 +109,7 @@ export class RunsScreen implements Screen {
       for (const session of sessions) {
         if (!this.sessions.has(session.session)) this.order.push(session.session);
         this.sessions.set(session.session, session);
-        this.know(session);
+        this.know([session.overview.agent]);
       }
       this.next = next;
       this.loaded = true;
@@ -126,6 +126,15 @@ export class RunsScreen implements Screen {
     }
   }
 
+  /** Asks for the agents of runs that are not in the list yet. Nobody waits for that. */
+  private async learn(): Promise<void> {
+    try {
+      this.know(await hub.agents());
+    } catch {
+      // Those of the list are known.
+    }
+  }
+
   private looks(now: boolean): void {
     this.looking = now;
     this.ask();
@@ -133,8 +142,8 @@ export class RunsScreen implements Screen {
 
   /** A session changed. One that is not on this page comes on it only when it surely belongs there. */
   private hear(session: Session): void {
-    this.know(session);
     const { agent, phase } = session.overview;
+    this.know([agent]);
     const known = this.sessions.has(session.session);
     const fits = (kept.agent === "" || agent === kept.agent) && (kept.status === "" || phase === kept.status);
     if (known && fits) {
@@ -153,11 +162,10 @@ export class RunsScreen implements Screen {
     return first === undefined || session.created >= first.created;
   }
 
-  private know(session: Session): void {
-    const { agent } = session.overview;
-    if (!agent || agents.has(agent)) return;
-    agents.add(agent);
-    this.fillFilters();
+  private know(names: (string | null | undefined)[]): void {
+    const before = agents.size;
+    for (const name of names) if (name) agents.add(name);
+    if (agents.size > before) this.fillFilters();
   }
 
   private fillFilters(): void {

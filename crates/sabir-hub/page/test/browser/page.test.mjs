@@ -52,6 +52,17 @@ test("a new run comes into the list, and keys open it", async () => {
   await row("claude-code").waitFor();
 });
 
+test("an agent whose runs are too old for the list can be chosen", async () => {
+  hub.add("old", items(said("long ago")), { agent: "pi", title: "Old" });
+  for (let number = 0; number < 120; number += 1) hub.add(`new ${number}`, [], { agent: "codex", title: `New ${number}` });
+  await go("#/");
+  // The last row of the list is drawn later than those that are seen at once.
+  await page.getByRole("link", { name: "New 20", exact: true }).waitFor();
+  assert.equal(await page.getByRole("link", { name: "Old" }).count(), 0);
+  await page.getByLabel("Agent").selectOption("pi");
+  await page.getByRole("link", { name: "Old" }).waitFor();
+});
+
 test("filters and search narrow the list, and say when nothing is left", async () => {
   hub.add("one", items(said("about apples")), { agent: "codex", title: "Apples" });
   hub.add("two", items(said("about pears")), { agent: "gemini", title: "Pears", phase: "error" });

@@ -74,6 +74,7 @@ export class StandIn {
     }
     if (pathname === "/v1/me") return json(this.me);
     if (pathname === "/v1/usage") return json({ schema: "sabir.usage-cube/1", rows: this.usage });
+    if (pathname === "/v1/agents") return json({ agents: [...new Set([...this.sessions.values()].map(({ shape }) => shape.overview.agent))] });
     if (pathname === "/v1/sessions") return json(this.#list(searchParams));
     if (pathname === "/v1/sessions/events") {
       answer.writeHead(200, { "content-type": "text/event-stream" }).write("event: reset\ndata: {}\n\n");
@@ -106,7 +107,8 @@ export class StandIn {
       (!wanted.get("agent") || shape.overview.agent === wanted.get("agent")) &&
       (!wanted.get("status") || shape.overview.phase === wanted.get("status")) &&
       (!wanted.get("text") || JSON.stringify(messages).includes(wanted.get("text")));
-    return { sessions: [...this.sessions.values()].filter(fits).map((one) => one.shape).reverse(), next: null };
+    const [found, many] = [[...this.sessions.values()].filter(fits).map((one) => one.shape).reverse(), Number(wanted.get("limit") ?? 100)];
+    return { sessions: found.slice(0, many), next: found.length > many ? "more" : null };
   }
 
   #watch(known, request, answer) {

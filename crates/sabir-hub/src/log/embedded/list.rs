@@ -69,6 +69,11 @@ fn said_lately(database: &Connection, indexed: i64, wanted: &[String]) -> rusqli
     Ok(found)
 }
 
+pub(super) fn agents(database: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut select = database.prepare_cached("SELECT DISTINCT agent FROM session WHERE agent IS NOT NULL ORDER BY agent")?;
+    select.query_map([], |row| row.get(0))?.collect()
+}
+
 pub(super) fn behind(database: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut select = database.prepare_cached("SELECT name FROM session WHERE folded < last")?;
     let names: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

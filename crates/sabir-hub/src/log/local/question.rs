@@ -1,5 +1,7 @@
 //! What is asked about all sessions: which of them fit, and what they spent.
 
+use std::collections::BTreeSet;
+
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::search::Words;
@@ -41,6 +43,12 @@ impl Kept {
             page.sessions.push(session);
         }
         page
+    }
+
+    /// The agents that sessions are of.
+    pub(super) fn agents(&self) -> Vec<String> {
+        let agents: BTreeSet<&str> = self.list().past.sessions.iter().map(|logged| logged.agent.id.0).collect();
+        agents.into_iter().map(str::to_owned).collect()
     }
 
     /// What was spent.

@@ -56,8 +56,11 @@ struct Message<'a> {
     model: Option<Str<'a>>,
     stop_reason: Option<&'a [u8]>,
     spent: Option<Spent>,
-    /// The ids of its calls.
-    calls: Vec<&'a [u8]>,
+    /// The id of its first call. Nearly always there is one on a line, and memory for a list of them costs more than to
+    /// read the line.
+    call: Option<&'a [u8]>,
+    /// The ids of the calls behind it.
+    more_calls: Vec<&'a [u8]>,
     /// Its first text, as it is written.
     text: Option<&'a [u8]>,
 }
@@ -148,7 +151,8 @@ impl<'a> Message<'a> {
             Ok(())
         })?;
         match r#type {
-            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => self.calls.extend(id),
+            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") if self.call.is_none() => self.call = id,
+            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => self.more_calls.extend(id),
             Some(b"text") => self.text = self.text.or(text),
             _ => {}
         }
@@ -170,7 +174,9 @@ fn head(ledger: &mut Ledger, line: &Line<'_>) {
 
 fn user(ledger: &mut Ledger, line: &Line<'_>) {
     head(ledger, line);
-    let Some(text) = line.message.text.and_then(|text| Walk::over(text).text().ok()?) else { return };
+    // How a prompt begins says all that is wanted.
+    let enough = if ledger.title.is_none() { 2_048 } else { 256 };
+    let Some(text) = line.message.text.and_then(|text| Walk::over(text).text_up_to(enough).ok()?) else { return };
     let outcome = match &*text {
         text if text.trim_start().starts_with(super::INTERRUPTED) => Outcome::Cancelled,
         text if line.is_meta || super::is_furniture(text) => return,
@@ -199,7 +205,7 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         let done = matches!(message.stop_reason, Some(b"end_turn" | b"stop_sequence"));
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
-    let calls = message.calls.iter().filter(|id| ledger.is_new_call(id)).count();
+    let calls = message.call.iter().chain(&message.more_calls).filter(|id| ledger.is_new_call(id)).count();
     let model = ledger.model_number(model);
     ledger.respond(Response {
         copied: false,

@@ -92,9 +92,11 @@ fn meter(app: &App, run: &Run, width: usize) -> Line<'static> {
 }
 
 fn elapsed(app: &App, run: &Run) -> Option<u64> {
-    let over = phase(run).is_over();
-    let own = run.facts.first.zip(if over { run.facts.last } else { Some(app.now) });
-    own.and_then(|(first, last)| u64::try_from(last - first).ok()).or_else(|| run.row.elapsed(app.now))
+    // A session may have begun before anything happened in it. How it stands, its items know sooner than the list.
+    let (items, row) = (&run.facts, &run.row);
+    let first = items.first.into_iter().chain(row.started).min()?;
+    let last = if phase(run).is_over() { items.last.or(row.last)? } else { app.now };
+    u64::try_from(last.checked_sub(first)?).ok()
 }
 
 pub(super) fn count(count: usize, word: &str) -> String {

@@ -314,3 +314,17 @@ fn what_a_hub_found_is_shown_beside_what_the_list_knows() {
     screen.app.update(Message::Found("division".to_owned(), Err("the hub is away".to_owned())));
     assert!(screen.shown().contains("the hub is away"));
 }
+
+#[test]
+fn a_run_took_as_long_as_the_list_says_also_where_nothing_happened_at_first() {
+    let mut screen = Screen::opened(80, 24);
+    screen.end();
+    let mut rows = rows();
+    // A minute before the first thing that it did.
+    rows[0] = Row { phase: Phase::Success, started: rows[0].started.map(|at| at - 60_000), ..rows[0].clone() };
+    let took = |screen: &mut Screen| screen.shown().lines().nth(1).expect("a second line").trim().to_owned();
+    let before = took(&mut screen);
+    screen.app.update(Message::Listing(Listing::Rows(rows)));
+    let after = took(&mut screen);
+    assert!(before.ends_with(" 15s") && after.ends_with(" 1m15s"), "{before}; {after}");
+}

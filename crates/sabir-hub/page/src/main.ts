@@ -106,6 +106,7 @@ function hears(): void {
 function door(error: unknown): void {
   screen?.leave();
   screen = null;
+  window.onhashchange = null;
   const place = frame(null);
   if (!(error instanceof Refused) || error.status !== 401) {
     place.append(el("main", null, failure(error)));
@@ -136,9 +137,10 @@ async function begin(): Promise<void> {
     // Nobody waits for the answer: what is shown first is asked for beside it.
     const me = hub.me();
     const place = frame(me);
-    route(place, me);
+    const again = () => route(place, me);
+    window.onhashchange = again;
+    again();
     await me;
-    window.addEventListener("hashchange", () => route(place, me));
   } catch (error) {
     door(error);
   }

@@ -106,6 +106,22 @@ const row = (text) => page.locator(".row", { hasText: text });
 const leaves = (origin) => addresses.filter((address) => !address.startsWith(origin) && !address.startsWith("data:"));
 const steps = (from, until) => Array.from({ length: until - from + 1 }, (_, place) => `step ${from + place} of many`);
 
+test("a hub that wants a token asks for one, and again for the right one", async () => {
+  const data = join(folder, "hub");
+  const { found } = await start(["hub", "--listen", "127.0.0.1:0", "--data", data], /listens on http:\/\/(\S+)/);
+  const { stdout } = await promisify(execFile)(sabir, ["hub", "token", "new", "--scope", "watch", "--data", data], { env: environment() });
+  await page.goto(`http://${found[1]}/`);
+  for (const token of ["not-a-token", stdout.trim()]) {
+    await page.getByRole("heading", { name: "A token is needed" }).waitFor();
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Enter" }).click();
+  }
+  await page.getByText("No runs yet").waitFor();
+  await page.getByText("read-only").waitFor();
+  await page.reload();
+  await page.getByText("No runs yet").waitFor();
+});
+
 test("a live run appears, is followed, and survives two deaths of the hub without a lost or doubled event", async () => {
   let hub = await hubAt("127.0.0.1:0");
   const again = async () => {

@@ -2,6 +2,7 @@
 //!
 //! `sabir serve` over a history, and a real browser.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -92,6 +93,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     eprintln!("writing the histories");
     let many = corpus::sessions(&bench, arguments.sessions)?;
     let (long, bytes) = corpus::long_run(&bench, arguments.events)?;
+    // What an earlier bench has left would make the first time another one.
+    let index = many.join("sabir");
+    if index.exists() {
+        fs::remove_dir_all(index)?;
+    }
     for turn in TURNS {
         let (figures, peak) = look(&many, &[])?;
         let (first, later) = figures.lists.split_first().context("a load")?;

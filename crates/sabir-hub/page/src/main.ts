@@ -24,7 +24,7 @@ const OFFLINE: Me = { readOnly: true, scope: "watch", version: "", local: false 
 /** What is around every screen. Who the reader is need not be known yet; `null` is somebody who has this page alone. */
 function frame(me: Promise<Me> | null): HTMLElement {
   const place = el("div", { class: "place" });
-  const notes = el("span", { class: "top-notes" });
+  const notes = el("span");
   void me?.then(({ local, readOnly }) => {
     for (const [is, words] of [[local, "this machine"], [readOnly, "read-only"]] as const) add(notes, is && el("span", { class: "fact top-note" }, words));
   }, () => undefined);

@@ -23,7 +23,7 @@ const SINCE: [string, string][] = [
 /** What was chosen stays while one looks at a run and comes back. */
 const kept = { agent: "", status: "", since: "", text: "", selected: "" };
 const agents = new Set<string>();
-/** More rows than these are on no screen: the others are made when these are seen. */
+/** So many rows are made at a time, about as many as a screen has: the others when these are seen. */
 const AT_ONCE = 30;
 
 export class RunsScreen implements Screen {
@@ -128,6 +128,7 @@ export class RunsScreen implements Screen {
 
   /** Asks for the agents of runs that are not in the list yet. Nobody waits for that. */
   private async learn(): Promise<void> {
+    if (!this.loaded) return;
     try {
       this.know(await hub.agents());
     } catch {

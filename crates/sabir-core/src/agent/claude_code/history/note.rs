@@ -56,8 +56,7 @@ struct Message<'a> {
     model: Option<Str<'a>>,
     stop_reason: Option<&'a [u8]>,
     spent: Option<Spent>,
-    /// The id of its first call. Nearly always there is one on a line, and memory for a list of them costs more than to
-    /// read the line.
+    /// The id of its first call. There is hardly ever another on the same line, so no list is made for it.
     call: Option<&'a [u8]>,
     /// The ids of the calls behind it.
     more_calls: Vec<&'a [u8]>,
@@ -151,8 +150,10 @@ impl<'a> Message<'a> {
             Ok(())
         })?;
         match r#type {
-            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") if self.call.is_none() => self.call = id,
-            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => self.more_calls.extend(id),
+            Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use") => match self.call {
+                None => self.call = id,
+                Some(_) => self.more_calls.extend(id),
+            },
             Some(b"text") => self.text = self.text.or(text),
             _ => {}
         }

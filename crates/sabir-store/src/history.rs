@@ -4,8 +4,10 @@
 
 mod database;
 mod find;
+mod folders;
 mod read;
 
 pub use database::{Database, note_database};
-pub use find::{Found, LogFile, Places, Role, find};
+pub use find::{Found, LogFile, Places, Role, find, find_in};
+pub use folders::{Folders, Listing};
 pub use read::{LINE_CAP, Progress, Tail, note_file};

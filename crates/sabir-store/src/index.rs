@@ -4,7 +4,8 @@
 //! writing are what they were; a file that has grown is read from where it ended. An index of another version, a broken
 //! one, or an entry whose digest is wrong is thrown away and made anew, so the answer is the same with and without it.
 
-mod table;
+mod entry;
+mod file;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 use sabir_core::history::Ledger;
 use sabir_core::line::LineBuffer;
 
-use crate::history::{LINE_CAP, LogFile, Progress, Role, note_database, note_file};
+use crate::history::{Folders, LINE_CAP, LogFile, Progress, Role, note_database, note_file};
 use crate::parallel::Plan;
-use table::{Row, Table};
+use entry::{Entry, Kept, Known, Stamp};
+use file::IndexFile;
 
 /// A log and what it says in short. Of a database there are several, one for each session.
 #[derive(Debug)]
@@ -52,6 +54,12 @@ impl Reading {
         Ok(Self { file: file.clone(), ledger, sessions, progress })
     }
 
+    /// The entry of it. A path that is no text has none, and its file is read each time.
+    fn kept(&self) -> Option<Kept<'_>> {
+        let Self { file, ledger, sessions, progress } = self;
+        Some(Entry::Log { path: file.path.to_str()?, stamp: Stamp::of(file), progress: *progress, ledger, sessions })
+    }
+
     fn give(self, logs: &mut Vec<Log>) {
         let Self { file, ledger, sessions, progress } = self;
         match file.role {
@@ -78,36 +86,79 @@ pub struct Logs {
 /// What is known from earlier readings.
 #[derive(Debug)]
 pub struct Index {
-    table: Table,
-    /// By path.
-    known: HashMap<String, Row>,
+    file: IndexFile,
+    /// What logs say, by path.
+    logs: HashMap<String, Row>,
+    /// What folders hold.
+    pub folders: Folders,
+    /// How many bytes of the file say what no other entry says again.
+    counting: u64,
+}
+
+/// What is known of a file.
+#[derive(Debug)]
+struct Row {
+    stamp: Stamp,
+    ledger: Box<Ledger>,
+    sessions: Vec<(Role, Ledger)>,
+    progress: Progress,
+    /// How many bytes the index takes for it.
+    bytes: u64,
+}
+
+impl Row {
+    fn kept<'k>(&'k self, path: &'k str) -> Kept<'k> {
+        let Self { stamp, ledger, sessions, progress, .. } = self;
+        Entry::Log { path, stamp: *stamp, progress: *progress, ledger, sessions }
+    }
 }
 
 impl Index {
-    /// Opens the index at that path and reads it. `None` when there can't be one.
-    pub fn open(path: &Path) -> Option<Self> {
-        let mut table = Table::open(path)?;
-        let known = table.rows();
-        Some(Self { table, known })
+    /// Opens the index at that path and reads it. One that can't be used is empty.
+    pub fn open(path: &Path) -> Self {
+        let (mut logs, mut folders, mut counting) = (HashMap::new(), Folders::default(), 0);
+        let file = IndexFile::open(path, &mut |entry: Known<'_>, bytes| {
+            counting += bytes;
+            counting -= match entry {
+                Entry::Log { path, stamp, progress, ledger, sessions } => {
+                    let row = Row { stamp, ledger, sessions, progress, bytes };
+                    logs.insert(path.to_owned(), row).map_or(0, |old: Row| old.bytes)
+                }
+                Entry::Folder { path, listing } => folders.know(path, listing, bytes),
+            };
+        });
+        Self { file, logs, folders, counting }
+    }
+
+    /// Keeps what was read anew. What is gone harms nobody, so it is forgotten when much is.
+    fn save(&self, changed: &[usize], done: &[Option<Reading>]) -> io::Result<()> {
+        let (others, gone): (Vec<_>, Vec<_>) = self.logs.iter().partition(|(path, _)| Path::new(path).exists());
+        let folder = |(path, listing)| Kept::Folder { path, listing };
+        let counting = self.counting - gone.iter().map(|(_, row)| row.bytes).sum::<u64>();
+        if self.file.is_worn(counting) {
+            let logs = done.iter().flatten().filter_map(Reading::kept);
+            let others = others.into_iter().map(|(path, row)| row.kept(path));
+            return self.file.replace(logs.chain(others).chain(self.folders.all().map(folder)));
+        }
+        let logs = changed.iter().filter_map(|place| done[*place].as_ref()?.kept());
+        self.file.add(logs.chain(self.folders.new().map(folder)))
     }
 }
 
 /// Reads the logs in short, with an index or without one. The watcher hears how many of the files that must be read have
 /// been, and how many there are.
-pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usize, usize)) -> Logs {
-    let (table, mut known) = index.map_or_else(Default::default, |Index { table, known }| (Some(table), known));
+pub fn read(files: Vec<LogFile>, mut index: Option<Index>, watch: &mut dyn FnMut(usize, usize)) -> Logs {
     let mut done: Vec<Option<Reading>> = Vec::with_capacity(files.len());
     let mut jobs = Vec::new();
     for file in files {
-        let row = file.path.to_str().and_then(|path| known.remove(path));
+        let row = index.as_mut().and_then(|index| index.logs.remove(file.path.to_str()?));
+        let stamp = Stamp::of(&file);
         match row {
-            Some(Row { identity, size, modified, ledger, sessions, progress })
-                if identity == file.identity && size == file.size && modified == file.modified =>
-            {
+            Some(Row { stamp: known, ledger, sessions, progress, .. }) if known == stamp => {
                 done.push(Some(Reading { file, ledger, sessions, progress }));
             }
             row => {
-                let row = row.filter(|row| row.identity == file.identity && row.size <= file.size);
+                let row = row.filter(|row| row.stamp.may_have_become(&stamp));
                 let (ledger, progress) = row.map(|row| (row.ledger, row.progress)).unwrap_or_default();
                 jobs.push((done.len(), Reading { file, ledger, sessions: Vec::new(), progress }));
                 done.push(None);
@@ -137,12 +188,9 @@ pub fn read(files: Vec<LogFile>, index: Option<Index>, watch: &mut dyn FnMut(usi
             Ok::<(), Infallible>(())
         },
     );
-    // What is gone harms nobody, so it is forgotten when something else is written.
-    if let Some(mut table) = table.filter(|_| !changed.is_empty()) {
-        let gone: Vec<String> = known.into_keys().filter(|path| !Path::new(path).exists()).collect();
-        let changed = changed.iter().filter_map(|place| done[*place].as_ref());
+    if let Some(index) = index.filter(|index| !changed.is_empty() || index.folders.new().next().is_some()) {
         // Who cannot write the index reads more the next time; nothing else is lost.
-        let _ = table.save(changed, &gone);
+        let _ = index.save(&changed, &done);
     }
     logs.logs = Vec::with_capacity(done.len());
     done.into_iter().flatten().for_each(|reading| reading.give(&mut logs.logs));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! $SABIR_HOME/
-//!   history.sqlite         what was read of agents' own logs; may be removed at any time
+//!   history.index          what was read of agents' own logs; may be removed at any time
 //!   runs/
 //!     0199a2c4-…/          one run; its name is the run id, with %XX for what a file name should not hold
 //!       lock               held by the process that writes the run
@@ -25,7 +25,7 @@ use crate::trouble::{Trouble, Why};
 const RUNS: &str = "runs";
 const OUTBOX: &str = "outbox";
 const HUB: &str = "hub";
-const INDEX: &str = "history.sqlite";
+const INDEX: &str = "history.index";
 const LOCK: &str = "lock";
 const SEGMENT: &str = ".seg";
 const PRUNED: &str = ".pruned-";
@@ -226,7 +226,7 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options

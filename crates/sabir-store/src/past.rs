@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Event;
@@ -34,16 +33,14 @@ pub fn load(
     places: &Places,
     home: Option<&Home>,
     index: Option<&Path>,
-    chosen: impl Fn(&Agent) -> bool + Sync,
+    chosen: impl Fn(&Agent) -> bool,
     watch: &mut dyn FnMut(usize, usize),
 ) -> Past {
-    // Looking for the files and reading the index take the same time, and neither needs the other. The index is read
-    // here: it is much memory, and to take much is cheaper for the first thread than for any other.
-    let (found, index) = thread::scope(|scope| {
-        let found = scope.spawn(|| history::find(places, &chosen));
-        let index = index.and_then(Index::open);
-        (found.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), index)
-    });
+    let mut index = index.map(Index::open);
+    let found = match &mut index {
+        Some(index) => history::find_in(&mut index.folders, places, &chosen),
+        None => history::find(places, &chosen),
+    };
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     let mut logs = read.logs;

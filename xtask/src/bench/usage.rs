@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     print_work(&truth, &rows);
-    let index = fs::metadata(setup.kept.join("history.sqlite")).map_or(0, |data| data.len());
+    let index = fs::metadata(setup.kept.join("history.index")).map_or(0, |data| data.len());
     let bytes: u64 = truth.agents.values().map(|agent| agent.bytes).sum();
     println!("\nindex: {:.1} MB, {:.2} % of the history", index as f64 / 1e6, index as f64 / bytes as f64 * 100.0);
     differences(&setup, &truth)?;

@@ -11,6 +11,7 @@ use sabir_core::agent::{self, Agent};
 use sabir_core::history::{History, Part, Root};
 use serde::{Deserialize, Serialize};
 
+use super::Folders;
 use crate::layout::RunFolder;
 
 /// Where to look: the user's home folder and the variables that move an agent's folder.
@@ -69,14 +70,19 @@ const DEPTH: usize = 12;
 
 /// Finds the logs of the agents that the choice says yes to.
 pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
+    find_in(&mut Folders::default(), places, chosen)
+}
+
+/// The same where folders are known.
+pub fn find_in(folders: &mut Folders, places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
     let mut found = Found::default();
     for agent in agent::ALL.iter().filter(|agent| chosen(agent)) {
         let Some(history) = &agent.history else { continue };
-        let mut roots: Vec<PathBuf> = history.roots.iter().flat_map(|root| folders(places, root)).collect();
+        let mut roots: Vec<PathBuf> = history.roots.iter().flat_map(|root| named_by(root, places)).collect();
         roots.sort();
         roots.dedup();
         for root in roots {
-            let mut walk = Walk { agent, history, found: &mut found, names: Vec::new() };
+            let mut walk = Walk { agent, history, folders, found: &mut found, names: Vec::new() };
             walk.root(&root);
         }
     }
@@ -84,7 +90,7 @@ pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
 }
 
 /// The folders that a root stands for: a variable may name several, with commas between.
-fn folders(places: &Places, root: &Root) -> Vec<PathBuf> {
+fn named_by(root: &Root, places: &Places) -> Vec<PathBuf> {
     let set = root.variable.and_then(|name| places.variables.get(name)).filter(|value| !value.is_empty());
     match set {
         Some(value) => match value.to_str() {
@@ -98,6 +104,7 @@ fn folders(places: &Places, root: &Root) -> Vec<PathBuf> {
 struct Walk<'w> {
     agent: &'static Agent,
     history: &'w History,
+    folders: &'w mut Folders,
     found: &'w mut Found,
     /// The names below the root.
     names: Vec<String>,
@@ -109,7 +116,7 @@ impl Walk<'_> {
         match root.file_name().and_then(|name| name.to_str()).filter(|_| root.is_file()) {
             Some(name) => {
                 self.names.push(name.to_owned());
-                self.file(root.to_path_buf(), |path| fs::metadata(path));
+                self.file(root.to_path_buf());
                 self.names.pop();
             }
             None => self.folder(root),
@@ -117,30 +124,25 @@ impl Walk<'_> {
     }
 
     fn folder(&mut self, folder: &Path) {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
+        let names = match self.folders.names(folder) {
+            Ok(names) => names,
             // An agent that was never used has no folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.names.is_empty() => return,
             Err(error) => return self.found.failures.push((folder.to_path_buf(), error)),
         };
-        // Agents name their files in plain characters; what is named otherwise is not theirs.
-        let named = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, entry));
-        let mut entries: Vec<_> = entries.filter_map(Result::ok).filter_map(named).collect();
-        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-        for (name, entry) in entries {
-            let Ok(kind) = entry.file_type() else { continue };
+        for (name, is_folder) in names {
+            let path = folder.join(&name);
             self.names.push(name);
-            if !kind.is_dir() {
-                // Asked of the folder, a file need not be looked for along its whole path. A link has to be followed.
-                self.file(entry.path(), |path| if kind.is_symlink() { fs::metadata(path) } else { entry.metadata() });
+            if !is_folder {
+                self.file(path);
             } else if self.names.len() < DEPTH {
-                self.folder(&entry.path());
+                self.folder(&path);
             }
             self.names.pop();
         }
     }
 
-    fn file(&mut self, path: PathBuf, look: impl FnOnce(&Path) -> io::Result<Metadata>) {
+    fn file(&mut self, path: PathBuf) {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let role = match (self.history.part)(&names) {
             None => return,
@@ -149,7 +151,7 @@ impl Walk<'_> {
             Some(Part::Stray) => Role::Stray,
             Some(Part::Database) => Role::Database,
         };
-        match look(&path) {
+        match fs::metadata(&path) {
             Ok(data) if data.is_file() => {
                 // What was written last to a database is in a file beside it.
                 let beside = (role == Role::Database).then(|| fs::metadata(with_ending(&path, "-wal")).ok()).flatten();

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Session};
-use sabir_store::history::{self, LINE_CAP, Places, Role};
+use sabir_store::history::{self, Folders, LINE_CAP, Places, Role};
 use sabir_store::index::{self, Index, Logs};
 use sabir_store::usage::{self, By, Question};
 use tempfile::TempDir;
@@ -41,14 +41,17 @@ impl Home {
     }
 
     fn index(&self) -> PathBuf {
-        self.path().join("kept/history.sqlite")
+        self.path().join("kept/history.index")
     }
 
     fn read(&self, with_index: bool) -> Logs {
         let places = Places { home: Some(self.path().to_path_buf()), ..Places::default() };
-        let found = history::find(&places, |_| true);
+        let mut index = with_index.then(|| Index::open(&self.index()));
+        let mut folders = Folders::default();
+        let folders = index.as_mut().map_or(&mut folders, |index| &mut index.folders);
+        let found = history::find_in(folders, &places, |_| true);
         assert!(found.failures.is_empty(), "{:?}", found.failures);
-        index::read(found.files, with_index.then(|| Index::open(&self.index())).flatten(), &mut |_, _| {})
+        index::read(found.files, index, &mut |_, _| {})
     }
 }
 
@@ -132,20 +135,20 @@ fn a_wrong_index_is_made_anew() {
     let end = broken_rows.len();
     broken_rows[end - 200..end - 60].iter_mut().for_each(|byte| *byte ^= 0x55);
     for wrong in [b"not a database at all".to_vec(), Vec::new(), sound[..sound.len() / 2].to_vec(), broken_rows] {
-        for ending in ["-wal", "-shm"] {
-            let _ = fs::remove_file(format!("{}{ending}", home.index().display()));
-        }
         fs::write(home.index(), &wrong).expect("written");
         assert_eq!(counted(&home.read(true)).1, 40);
         let again = home.read(true);
         assert_eq!(counted(&again).1, 40);
     }
-    // A byte here and there, as a bad disk has them.
-    for place in (0..sound.len()).step_by(sound.len() / 40) {
+    // Any byte, as a bad disk has them, and any end, as a full one leaves them.
+    for place in 0..sound.len() {
         let mut wrong = sound.clone();
         wrong[place] ^= 0xff;
-        fs::write(home.index(), &wrong).expect("written");
-        assert_eq!(counted(&home.read(true)).1, 40, "byte {place}");
+        for wrong in [&wrong, &sound[..place]] {
+            fs::write(home.index(), wrong).expect("written");
+            assert_eq!(counted(&home.read(true)).1, 40, "byte {place}");
+            assert_eq!(home.read(true).files_read, 0, "byte {place}");
+        }
     }
     // A folder in its place can't be removed as a file: the logs are read without an index.
     let _ = fs::remove_file(home.index());

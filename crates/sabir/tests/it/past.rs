@@ -87,7 +87,7 @@ fn what_was_spent_is_the_same_with_and_without_an_index_and_however_it_is_cut() 
     let home = Home::new();
     let report = |arguments: &[&str]| -> Value { serde_json::from_str(&home.answer(arguments)).expect("JSON") };
     let cold = report(&["usage", "--json", "--by", "agent"]);
-    assert!(home.path("sabir/history.sqlite").exists());
+    assert!(home.path("sabir/history.index").exists());
     assert_eq!(report(&["usage", "--json", "--by", "agent"]), cold);
     assert_eq!(report(&["usage", "--json", "--by", "agent", "--no-index"]), cold);
     let total = |report: &Value| -> u64 {
@@ -101,7 +101,7 @@ fn what_was_spent_is_the_same_with_and_without_an_index_and_however_it_is_cut() 
     let table = home.answer(&["usage", "--by", "agent"]);
     assert!(table.contains("claude-code") && table.contains("codex"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
-    fs::write(home.path("sabir/history.sqlite"), "not a database").expect("written");
+    fs::write(home.path("sabir/history.index"), "not a database").expect("written");
     assert_eq!(report(&["usage", "--json", "--by", "agent"]), cold, "a broken index is made anew");
 }
 

@@ -29,6 +29,8 @@ pub struct History {
     /// Takes note of one line in short. Everything it must remember is in the ledger, so that reading can go on where
     /// the file ended the last time.
     pub note: fn(&mut Ledger, &[u8]),
+    /// Whether the beginning of a line tells all that is noted of it. Who can read a part of a line then reads no more.
+    pub enough: fn(&[u8]) -> bool,
 }
 
 /// A folder of logs.

@@ -141,7 +141,7 @@ impl Index {
             return self.file.replace(logs.chain(others).chain(self.folders.all().map(folder)));
         }
         let logs = changed.iter().filter_map(|place| done[*place].as_ref()?.kept());
-        self.file.add(logs.chain(self.folders.new().map(folder)))
+        self.file.add(logs.chain(self.folders.news().map(folder)))
     }
 }
 
@@ -188,7 +188,7 @@ pub fn read(files: Vec<LogFile>, mut index: Option<Index>, watch: &mut dyn FnMut
             Ok::<(), Infallible>(())
         },
     );
-    if let Some(index) = index.filter(|index| !changed.is_empty() || index.folders.new().next().is_some()) {
+    if let Some(index) = index.filter(|index| !changed.is_empty() || index.folders.news().next().is_some()) {
         // Who cannot write the index reads more the next time; nothing else is lost.
         let _ = index.save(&changed, &done);
     }

@@ -23,11 +23,6 @@ use cli::{Cli, Command};
 use exit::Exit;
 use failure::Failure;
 
-/// Results of thousands of sessions are made of millions of small texts, on all cores, and this one hands out memory for
-/// them faster than most systems' own.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     match commands::completions::answered() {
         Ok(false) => {}

@@ -171,6 +171,10 @@ impl Setup {
     }
 
     fn prepare(&self, work: Work) -> Result<()> {
+        // A peer keeps what it has read, and would be asked for what it knows; it is no log that others have to read.
+        if self.home.join(".cache").exists() {
+            fs::remove_dir_all(self.home.join(".cache"))?;
+        }
         match work {
             Work::Cold if self.kept.exists() => fs::remove_dir_all(&self.kept)?,
             Work::Changed => {
@@ -181,8 +185,6 @@ impl Setup {
                 let mut file = fs::OpenOptions::new().append(true).open(log)?;
                 file.write_all(b"\n{\"type\":\"mode\",\"mode\":\"normal\"}\n")?;
             }
-            // It keeps what it has read, and would be asked for what it knows.
-            Work::Codeburn if self.home.join(".cache").exists() => fs::remove_dir_all(self.home.join(".cache"))?,
             _ => {}
         }
         Ok(())

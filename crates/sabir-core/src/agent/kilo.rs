@@ -27,6 +27,7 @@ const HISTORY: History = History {
     // The rows are those of OpenCode, and do not tell whose they are.
     dialect: DialectEntry { detect: |_| Match::No, ..parts::history::DIALECT },
     note: parts::history::note,
+    enough: parts::history::enough,
 };
 
 const LAUNCH: Launch = Launch {

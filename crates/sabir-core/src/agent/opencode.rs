@@ -32,6 +32,7 @@ const HISTORY: History = History {
     part: |path| (path == ["opencode.db"]).then_some(Part::Database),
     dialect: parts::history::DIALECT,
     note: parts::history::note,
+    enough: parts::history::enough,
 };
 
 const RUN: DialectEntry = DialectEntry {

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::blob::Blob;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, params, params_from_iter};
 use sabir_core::history::Ledger;
@@ -28,7 +29,7 @@ pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
             let ledger = ledgers.entry(session.id.clone()).or_default();
             session.line().iter().for_each(|line| (history.note)(ledger, line.as_bytes()));
         }
-        rows(snapshot, None, |session, line| {
+        rows(snapshot, None, Long::Head(history.enough), |session, line| {
             if let Some(ledger) = ledgers.get_mut(session) {
                 (history.note)(ledger, line);
             }
@@ -85,7 +86,7 @@ impl Database {
         of_it.sort_by_key(|session| session.id != id);
         for session in of_it {
             session.line().iter().for_each(|line| take(line.as_bytes()));
-            rows(&snapshot, Some(&session.id), |_, line| take(line))?;
+            rows(&snapshot, Some(&session.id), Long::Whole, |_, line| take(line))?;
         }
         Ok(())
     }
@@ -184,32 +185,99 @@ fn roots(list: &[Session]) -> Vec<usize> {
     (0..list.len()).map(root).collect()
 }
 
+/// What of long rows is read.
+#[derive(Clone, Copy)]
+enum Long {
+    Whole,
+    /// No more than their beginning, where that tells enough.
+    Head(fn(&[u8]) -> bool),
+}
+
+/// Rows are long from here on, in bytes: they do not fit on one page of the database.
+const LONG: i64 = 4_096;
+
+/// How much of a long row is read first.
+const HEAD: usize = 512;
+
 /// Gives the messages, each with its parts behind it, of one session or of all, with the session of each.
-fn rows(snapshot: &Transaction<'_>, session: Option<&str>, mut take: impl FnMut(&str, &[u8])) -> rusqlite::Result<()> {
+fn rows(
+    snapshot: &Transaction<'_>,
+    session: Option<&str>,
+    long: Long,
+    mut take: impl FnMut(&str, &[u8]),
+) -> rusqlite::Result<()> {
     let of_session = if session.is_some() { "WHERE session_id = ?1" } else { "" };
     let mut messages = snapshot.prepare(&format!(
         "SELECT id, time_created, data, session_id FROM message {of_session} ORDER BY session_id, time_created, id"
     ))?;
-    let mut parts = snapshot.prepare("SELECT id, time_created, data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    // The length of a row is known before it is read.
+    let mut parts = snapshot.prepare(
+        "SELECT id, time_created, CASE WHEN octet_length(data) < ?2 THEN data END, rowid FROM part WHERE message_id = ?1 ORDER BY id",
+    )?;
+    let mut whole = snapshot.prepare("SELECT data FROM part WHERE rowid = ?1")?;
+    let mut heads = Heads { snapshot, blob: None, head: [0; HEAD] };
+    let limit = if matches!(long, Long::Whole) { i64::MAX } else { LONG };
     let mut line = Vec::new();
     let mut found = messages.query(params_from_iter(session))?;
     while let Some(row) = found.next()? {
         let session: String = row.get(3)?;
-        write_line(&mut line, "message", &[("session", row.get_ref(3)?)], row)?;
+        write_line(&mut line, "message", &[("session", row.get_ref(3)?)], row, row.get_ref(2)?)?;
         take(&session, &line);
         let message = row.get_ref(0)?;
-        let mut of_message = parts.query(params![ToSqlOutput::Borrowed(message)])?;
+        let mut of_message = parts.query(params![ToSqlOutput::Borrowed(message), limit])?;
         while let Some(part) = of_message.next()? {
-            write_line(&mut line, "part", &[("session", row.get_ref(3)?), ("message", message)], part)?;
+            let of = [("session", row.get_ref(3)?), ("message", message)];
+            let data = part.get_ref(2)?;
+            if let (ValueRef::Null, Long::Head(enough)) = (data, long) {
+                if let Some(head) = heads.of(part.get(3)?) {
+                    write_line(&mut line, "part", &of, part, ValueRef::Text(head))?;
+                    if enough(&line) {
+                        take(&session, &line);
+                        continue;
+                    }
+                }
+                let mut whole = whole.query(params![part.get_ref(3)?.as_i64()?])?;
+                let data = whole.next()?.map_or(Ok(ValueRef::Null), |row| row.get_ref(0))?;
+                write_line(&mut line, "part", &of, part, data)?;
+            } else {
+                write_line(&mut line, "part", &of, part, data)?;
+            }
             take(&session, &line);
         }
     }
     Ok(())
 }
 
-/// Makes a line of a row: id, time and data, and what the row belongs to. Its data is JSON already, and whatever it is, it
-/// stays on the line.
-fn write_line(line: &mut Vec<u8>, table: &str, of: &[(&str, ValueRef<'_>)], row: &Row<'_>) -> rusqlite::Result<()> {
+/// Reads how the data of parts begins.
+struct Heads<'s> {
+    snapshot: &'s Transaction<'s>,
+    /// The last part that was looked at. It is cheaper to go on to the next one than to begin anew.
+    blob: Option<Blob<'s>>,
+    head: [u8; HEAD],
+}
+
+impl Heads<'_> {
+    /// `None` when it can't be read so: what is no text and no bytes.
+    fn of(&mut self, row: i64) -> Option<&[u8]> {
+        let blob = match self.blob.take() {
+            Some(mut blob) => blob.reopen(row).map(|()| blob),
+            None => self.snapshot.blob_open(c"main", c"part", c"data", row, true),
+        };
+        let blob = self.blob.insert(blob.ok()?);
+        let count = blob.read_at(&mut self.head, 0).ok()?;
+        Some(&self.head[..count])
+    }
+}
+
+/// Makes a line of a row: its id, its time, what it belongs to, and data, which is JSON already. Whatever it is, it stays
+/// on the line.
+fn write_line(
+    line: &mut Vec<u8>,
+    table: &str,
+    of: &[(&str, ValueRef<'_>)],
+    row: &Row<'_>,
+    data: ValueRef<'_>,
+) -> rusqlite::Result<()> {
     line.clear();
     line.extend_from_slice(b"{\"table\":");
     write_json(line, table);
@@ -225,7 +293,7 @@ fn write_line(line: &mut Vec<u8>, table: &str, of: &[(&str, ValueRef<'_>)], row:
     }
     line.extend_from_slice(b",\"data\":");
     let start = line.len();
-    line.extend_from_slice(row.get_ref(2)?.as_bytes_or_null()?.unwrap_or(b"null"));
+    line.extend_from_slice(data.as_bytes_or_null()?.unwrap_or(b"null"));
     while let Some(end_of_line) = memchr::memchr2(b'\n', b'\r', &line[start..]) {
         line[start + end_of_line] = b' ';
     }

@@ -65,25 +65,23 @@ impl Folders {
     pub(crate) fn names(&mut self, folder: &Path) -> io::Result<Vec<(String, bool)>> {
         let stamp = Stamp::of(&fs::metadata(folder)?);
         if let Some(known) = self.known.get_mut(folder)
-            && stamp == Some(known.listing.stamp)
+            && stamp == known.listing.stamp
         {
             known.news = if known.news == News::New { News::New } else { News::Seen };
             return Ok(known.listing.names().collect());
         }
         let names = list(folder)?;
-        // A name that is no text is in no index, but neither is it an agent's.
-        match stamp.filter(Stamp::is_settled) {
-            Some(stamp) => {
-                let known = Known { listing: Listing::of(stamp, &names), news: News::New, bytes: 0 };
-                self.known.insert(folder.to_path_buf(), known);
-            }
-            None => drop(self.known.remove(folder)),
+        if stamp.is_settled() {
+            let known = Known { listing: Listing::of(stamp, &names), news: News::New, bytes: 0 };
+            self.known.insert(folder.to_path_buf(), known);
+        } else {
+            self.known.remove(folder);
         }
         Ok(names)
     }
 
     /// What is not in the index.
-    pub(crate) fn new(&self) -> impl Iterator<Item = (&str, &Listing)> {
+    pub(crate) fn news(&self) -> impl Iterator<Item = (&str, &Listing)> {
         self.known.iter().filter(|(_, known)| known.news == News::New).filter_map(Self::entry)
     }
 
@@ -125,15 +123,15 @@ impl Listing {
 
 impl Stamp {
     #[cfg(unix)]
-    fn of(data: &Metadata) -> Option<Self> {
+    fn of(data: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
-        Some(Self { identity: (data.dev(), data.ino()), changed: (data.ctime(), data.ctime_nsec()) })
+        Self { identity: (data.dev(), data.ino()), changed: (data.ctime(), data.ctime_nsec()) }
     }
 
-    /// There folders do not tell.
+    /// There folders do not tell: they may have changed at any moment.
     #[cfg(not(unix))]
-    fn of(_: &Metadata) -> Option<Self> {
-        None
+    fn of(_: &Metadata) -> Self {
+        Self { identity: (0, 0), changed: (i64::MAX, 0) }
     }
 
     /// Whether its last change is so long ago that another one would be another moment.
@@ -163,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.jsonl"), "").expect("written");
         let path = folder.path().to_str().expect("a text");
-        let stamp = Stamp::of(&fs::metadata(path).expect("there")).expect("a stamp");
+        let stamp = Stamp::of(&fs::metadata(path).expect("there"));
         let told = [("told".to_owned(), false)];
         let names = |stamp: Stamp| {
             let mut folders = Folders::default();

@@ -78,7 +78,8 @@ impl IndexFile {
             if file.by_ref().take(ENTRY_HEAD as u64).read_to_end(&mut bytes)? == 0 {
                 return Ok(true);
             }
-            let (Some(length), Some(digest)) = (field(&bytes, 0).map(u32::from_le_bytes), field(&bytes, 4).map(u32::from_le_bytes))
+            let (Some(length), Some(digest)) =
+                (field(&bytes, 0).map(u32::from_le_bytes), field(&bytes, 4).map(u32::from_le_bytes))
             else {
                 return Ok(false);
             };

@@ -61,6 +61,39 @@ fn answer(connection: &Connection, session: &str, message: &str, at: i64) {
 }
 
 #[test]
+fn of_long_rows_as_much_is_read_as_tells() {
+    let home = tempfile::tempdir().expect("a folder");
+    let writer = database(home.path());
+    let calls = || {
+        let logs = read_logs(home.path(), "opencode", None);
+        assert_eq!(logs.logs.iter().map(|log| log.ledger.bad_lines).sum::<u64>(), 0);
+        let ledger = &logs.logs[0].ledger;
+        (ledger.responses.iter().map(|response| response.calls).sum::<u16>(), ledger.spent().total())
+    };
+    let before = calls();
+    let output = "long\\n".repeat(10_000);
+    let rows = [
+        // A call says so at once, or at its end; what is no call is read whole.
+        format!(r#"{{"type":"tool","state":{{"output":"{output}"}}}}"#),
+        format!(r#"{{"state":{{"output":"{output}"}},"type":"tool"}}"#),
+        format!(r#"{{"type":"text","text":"{output}"}}"#),
+        format!(r#"{{"snapshot":"{output}","type":"step-finish","tokens":{{"input":100}}}}"#),
+    ];
+    for (number, data) in rows.iter().enumerate() {
+        let part = (format!("prt_z{number}"), "msg_2", "ses_1", 1003, data);
+        writer.execute("INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5)", part).expect("a part");
+    }
+    assert_eq!(calls(), (before.0 + 2, before.1 + 100));
+    // Bytes are as good as text.
+    writer.execute("UPDATE part SET data = CAST(data AS BLOB) WHERE id LIKE 'prt_z%'", ()).expect("changed");
+    assert_eq!(calls(), (before.0 + 2, before.1 + 100));
+    let mut long = 0;
+    let take = |line: &[u8]| long += usize::from(line.len() > output.len());
+    Database::open(&path(home.path())).and_then(|mut database| database.session_lines("ses_1", take)).expect("read");
+    assert_eq!(long, rows.len(), "a session is read whole");
+}
+
+#[test]
 fn a_database_in_use_is_read_by_session() {
     let home = tempfile::tempdir().expect("a folder");
     let writer = database(home.path());

@@ -37,6 +37,7 @@ pub(super) const HISTORY: History = History {
     part,
     dialect: DIALECT,
     note: note::note,
+    enough: |_| false,
 };
 
 /// The log as a dialect.

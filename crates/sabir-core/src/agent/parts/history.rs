@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use crate::agent::{DialectEntry, Match};
 use crate::json::{self, Str};
 
-pub(in crate::agent) use note::note;
+pub(in crate::agent) use note::{enough, note};
 
 /// The rows as a dialect.
 pub(in crate::agent) const DIALECT: DialectEntry = DialectEntry {

@@ -6,10 +6,12 @@ use crate::event::Outcome;
 use crate::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use crate::json::{self, NotJson, Walk};
 
+/// How the row of a part begins.
+const PART: &[u8] = br#"{"table":"part","#;
+
 /// Takes note of a row. All rows of a session go into its own ledger.
 pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let read =
-        if line.starts_with(br#"{"table":"part","#) { part_row(ledger, line).is_ok() } else { row(ledger, line).is_some() };
+    let read = if line.starts_with(PART) { part_row(ledger, line).is_ok() } else { row(ledger, line).is_some() };
     ledger.bad_lines += u64::from(!read);
 }
 
@@ -33,18 +35,30 @@ fn row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// Whether the beginning of a row says that it is a call. Nearly all bytes of a database are what tools put out.
+pub(in crate::agent) fn enough(head: &[u8]) -> bool {
+    head.starts_with(PART) && read_part(head).is_ok_and(|(_, part)| part.is_call())
+}
+
 /// Takes note of a part of the last message.
 fn part_row(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
+    let (created, part) = read_part(line)?;
+    ledger.saw(created);
+    part_of(ledger, &part);
+    Ok(())
+}
+
+/// A part, and when it was made.
+fn read_part(line: &[u8]) -> Result<(Option<i64>, Part<'_>), NotJson> {
     let mut walk = Walk::over(line);
-    let mut part = Part::default();
+    let (mut created, mut part) = (None, Part::default());
     if walk.enter()? {
         while let Some(key) = walk.key()? {
             match key {
-                b"created" => ledger.saw(walk.parse()?),
+                b"created" => created = walk.parse()?,
                 b"data" if !walk.is_at_object() => return Err(NotJson),
                 b"data" => {
                     part = Part::read(&mut walk)?;
-                    // Nearly all bytes of a database are outputs of tools.
                     if part.is_call() {
                         break;
                     }
@@ -53,8 +67,7 @@ fn part_row(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
             }
         }
     }
-    part_of(ledger, &part);
-    Ok(())
+    Ok((created, part))
 }
 
 /// A part as far as it is needed here; of a call no more than that it is one.
@@ -190,7 +203,7 @@ fn part_of(ledger: &mut Ledger, part: &Part<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::note;
+    use super::{enough, note};
     use crate::event::Outcome;
     use crate::history::{Ledger, Paid};
 
@@ -229,6 +242,19 @@ mod tests {
         assert!(ledger.responses.iter().all(|response| response.cost == Some(Paid::Reported(0.01))));
         assert_eq!(ledger.responses.len(), 2);
         assert_ne!(ledger.responses[0].key(), ledger.responses[1].key());
+    }
+
+    #[test]
+    fn of_a_call_the_beginning_is_enough() {
+        let call = r#"{"table":"part","session":"s","message":"m","id":"p","created":7,"data":{"type":"tool","state":{"output":"#;
+        assert!(enough(call.as_bytes()));
+        let (mut head, mut whole) = (Ledger::default(), Ledger::default());
+        note(&mut head, call.as_bytes());
+        note(&mut whole, format!(r#"{call}"x"}}}}}}"#).as_bytes());
+        assert_eq!(head, whole);
+        let text = call.replace("\"tool\"", "\"text\"");
+        let late = call.replace("\"type\":\"tool\"", "\"id\":\"tool\"");
+        assert!([text.as_str(), &late, &call[..call.len() - 40], ANSWER, "{"].iter().all(|head| !enough(head.as_bytes())));
     }
 
     #[test]

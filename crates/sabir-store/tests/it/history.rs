@@ -161,6 +161,51 @@ fn a_wrong_index_is_made_anew() {
 }
 
 #[test]
+fn an_index_does_not_outgrow_what_it_knows() {
+    let home = Home::new();
+    let name = |number: u32| format!("{number}.jsonl");
+    (0..20).for_each(|number| home.write(&name(number), &(prompt("s", 1) + &answer("s", &name(number), 2, 1))));
+    home.read(true);
+    let size = || fs::metadata(home.index()).expect("an index").len();
+    let first = size();
+    for turn in 0..100 {
+        home.append(&name(turn % 20), &prompt("s", 3));
+        assert_eq!(home.read(true).files_read, 1);
+        assert!(size() <= 3 * first, "{} after {turn} changes, {first} at first", size());
+    }
+    // Logs that are gone leave it too.
+    (1..20).for_each(|number| fs::remove_file(home.log(&name(number))).expect("removed"));
+    home.append(&name(0), &prompt("s", 4));
+    assert_eq!(home.read(true).files_read, 1);
+    assert!(size() <= first / 5, "{} of {first}", size());
+    assert_eq!(home.read(true).files_read, 0);
+}
+
+#[test]
+fn many_write_an_index_at_once() {
+    let home = Home::new();
+    let name = |number: u32| format!("{number}.jsonl");
+    (0..20).for_each(|number| home.write(&name(number), &prompt("s", 1)));
+    std::thread::scope(|scope| {
+        for reader in 0..4 {
+            let home = &home;
+            scope.spawn(move || {
+                for turn in 0..25 {
+                    let id = format!("{reader}-{turn}");
+                    home.append(&name((reader * 7 + turn) % 20), &answer("s", &id, 2, 1));
+                    let logs = home.read(true);
+                    assert!(counted(&logs).1 > u64::from(turn), "its own lines are there");
+                }
+            });
+        }
+    });
+    let (with, without) = (home.read(true), home.read(false));
+    assert_eq!((counted(&with).1, counted(&without).1), (100, 100));
+    assert!(with.logs.iter().zip(&without.logs).all(|(one, other)| one.ledger == other.ledger));
+    assert_eq!(home.read(true).files_read, 0);
+}
+
+#[test]
 fn lines_that_nobody_should_write_cost_no_others() {
     let home = Home::new();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

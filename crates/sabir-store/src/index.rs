@@ -6,6 +6,7 @@
 
 mod entry;
 mod file;
+mod remembered;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,8 +18,10 @@ use sabir_core::line::LineBuffer;
 
 use crate::history::{Folders, LINE_CAP, LogFile, Progress, Role, note_database, note_file};
 use crate::parallel::Plan;
+use crate::runs::BrokenOff;
 use entry::{Entry, Kept, Known, Stamp};
 use file::IndexFile;
+pub(crate) use remembered::Remembered;
 
 /// A log and what it says in short. Of a database there are several, one for each session.
 #[derive(Debug)]
@@ -91,6 +94,8 @@ pub struct Index {
     logs: HashMap<String, Row>,
     /// What folders hold.
     pub folders: Folders,
+    /// What runs tell that have no end.
+    pub(crate) runs: Remembered<BrokenOff>,
     /// How many bytes of the file say what no other entry says again.
     counting: u64,
 }
@@ -116,32 +121,39 @@ impl Row {
 impl Index {
     /// Opens the index at that path and reads it. One that can't be used is empty.
     pub fn open(path: &Path) -> Self {
-        let (mut logs, mut folders, mut counting) = (HashMap::new(), Folders::default(), 0);
+        let mut logs: HashMap<String, Row> = HashMap::new();
+        let (mut folders, mut runs, mut counting) = (Folders::default(), Remembered::default(), 0);
         let file = IndexFile::open(path, &mut |entry: Known<'_>, bytes| {
             counting += bytes;
             counting -= match entry {
                 Entry::Log { path, stamp, progress, ledger, sessions } => {
                     let row = Row { stamp, ledger, sessions, progress, bytes };
-                    logs.insert(path.to_owned(), row).map_or(0, |old: Row| old.bytes)
+                    logs.insert(path.to_owned(), row).map_or(0, |old| old.bytes)
                 }
-                Entry::Folder { path, listing } => folders.know(path, listing, bytes),
+                Entry::Folder { path, listing } => folders.0.know(path, listing, bytes),
+                Entry::Run { path, broken_off } => runs.know(path, broken_off, bytes),
             };
         });
-        Self { file, logs, folders, counting }
+        Self { file, logs, folders, runs, counting }
     }
 
     /// Keeps what was read anew. What is gone harms nobody, so it is forgotten when much is.
     fn save(&self, changed: &[usize], done: &[Option<Reading>]) -> io::Result<()> {
+        if changed.is_empty() && !self.folders.0.has_news() && !self.runs.has_news() {
+            return Ok(());
+        }
         let (others, gone): (Vec<_>, Vec<_>) = self.logs.iter().partition(|(path, _)| Path::new(path).exists());
-        let folder = |(path, listing)| Kept::Folder { path, listing };
         let counting = self.counting - gone.iter().map(|(_, row)| row.bytes).sum::<u64>();
+        let folder = |(path, listing)| Kept::Folder { path, listing };
+        let run = |(path, broken_off)| Kept::Run { path, broken_off };
         if self.file.is_worn(counting) {
             let logs = done.iter().flatten().filter_map(Reading::kept);
             let others = others.into_iter().map(|(path, row)| row.kept(path));
-            return self.file.replace(logs.chain(others).chain(self.folders.all().map(folder)));
+            let places = self.folders.0.all().map(folder).chain(self.runs.all().map(run));
+            return self.file.replace(logs.chain(others).chain(places));
         }
         let logs = changed.iter().filter_map(|place| done[*place].as_ref()?.kept());
-        self.file.add(logs.chain(self.folders.news().map(folder)))
+        self.file.add(logs.chain(self.folders.0.news().map(folder)).chain(self.runs.news().map(run)))
     }
 }
 
@@ -188,7 +200,7 @@ pub fn read(files: Vec<LogFile>, mut index: Option<Index>, watch: &mut dyn FnMut
             Ok::<(), Infallible>(())
         },
     );
-    if let Some(index) = index.filter(|index| !changed.is_empty() || index.folders.news().next().is_some()) {
+    if let Some(index) = index {
         // Who cannot write the index reads more the next time; nothing else is lost.
         let _ = index.save(&changed, &done);
     }

@@ -8,8 +8,8 @@ use sabir_core::agent::Agent;
 use sabir_core::event::Event;
 
 use crate::account::{self, Session};
-use crate::history::{self, Places};
-use crate::index::{self, Index, Log};
+use crate::history::{self, Folders, Places};
+use crate::index::{self, Index, Log, Remembered};
 use crate::layout::Home;
 use crate::runs::{self, RunLog, Runs};
 use crate::whole::{self, Workspace};
@@ -37,16 +37,19 @@ pub fn load(
     watch: &mut dyn FnMut(usize, usize),
 ) -> Past {
     let mut index = index.map(Index::open);
-    let found = match &mut index {
-        Some(index) => history::find_in(&mut index.folders, places, &chosen),
-        None => history::find(places, &chosen),
+    let (mut no_folders, mut no_runs) = (Folders::default(), Remembered::default());
+    let (folders, runs) = match &mut index {
+        Some(index) => (&mut index.folders, &mut index.runs),
+        None => (&mut no_folders, &mut no_runs),
     };
+    let found = history::find_in(folders, places, &chosen);
+    let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
+        let no_list = |error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() };
+        runs::runs(home, runs).unwrap_or_else(no_list)
+    });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     let mut logs = read.logs;
-    let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
-        runs::runs(home).unwrap_or_else(|error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() })
-    });
     failures.extend(unreadable);
     of_journal.retain(|run| chosen(run.log.file.agent));
     let mut sessions = account::sessions(&logs);

@@ -1,17 +1,18 @@
 //! Runs of the journal in the same list as the sessions that agents logged.
 
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use sabir_core::agent::{self, Agent};
 use sabir_core::event::{EventKind, Outcome};
 use sabir_core::fold::{CostSource, SessionResult};
-use sabir_core::history::{Ledger, Paid, Response, Spent, id_of};
+use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::history::{LogFile, Progress, Role};
-use crate::index::Log;
+use crate::history::{LogFile, Progress, Role, modified};
+use crate::index::{Log, Remembered};
 use crate::layout::{Home, RunFolder};
 use crate::reader::Reader;
 use crate::summary::{self, State, Summary};
@@ -102,11 +103,22 @@ pub struct Runs {
     pub failures: Vec<(PathBuf, io::Error)>,
 }
 
-/// Every run of the journal.
-pub fn runs(home: &Home) -> io::Result<Runs> {
+/// What a run tells whose events had to be read, all of them, because its first or its last record is lost. As long as
+/// nothing is written to it, it tells the same.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BrokenOff {
+    /// Made of what its segments were.
+    stamp: u64,
+    agent: String,
+    session: Option<String>,
+    ledger: Box<Ledger>,
+}
+
+/// Every run of the journal, where some are known.
+pub(crate) fn runs(home: &Home, known: &mut Remembered<BrokenOff>) -> io::Result<Runs> {
     let mut all = Runs::default();
     for folder in home.runs()? {
-        match summary::summary(&folder).and_then(|summary| run(&folder, summary)) {
+        match summary::summary(&folder).and_then(|summary| known_or_read(&folder, summary, known)) {
             Ok(run) => all.runs.extend(run),
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -142,6 +154,33 @@ impl Told {
         told.result = serde_json::to_vec(&fold.finish()).ok().and_then(|result| serde_json::from_slice(&result).ok());
         Ok(told)
     }
+}
+
+/// A number that is another one when something was written to a run, or a part of it was removed.
+fn stamp(folder: &RunFolder) -> io::Result<u64> {
+    folder.segments()?.into_iter().try_fold(0, |stamp, number| {
+        let data = fs::metadata(folder.segment(number))?;
+        Ok(id_with(stamp, [u64::from(number), data.len(), modified(&data).unsigned_abs()]))
+    })
+}
+
+fn known_or_read(folder: &RunFolder, summary: Summary, known: &mut Remembered<BrokenOff>) -> io::Result<Option<RunLog>> {
+    let Summary { state, meta, result, .. } = &summary;
+    if *state == State::Running || meta.is_some() && result.is_some() {
+        return run(folder, summary);
+    }
+    let (state, stamp) = (*state, stamp(folder)?);
+    if let Some(BrokenOff { agent, session, ledger, .. }) = known.recall(folder.path(), |known| known.stamp == stamp)
+        && let Some(agent) = agent::find(agent)
+    {
+        return Ok(Some(RunLog { log: log(folder, agent, ledger.clone()), session: session.clone(), state }));
+    }
+    let run = run(folder, summary)?;
+    if let Some(RunLog { log: Log { file, ledger, .. }, session, .. }) = &run {
+        let agent = file.agent.id.0.to_owned();
+        known.remember(folder.path(), BrokenOff { stamp, agent, session: session.clone(), ledger: ledger.clone() });
+    }
+    Ok(run)
 }
 
 /// Whether nothing was ever written to a run: its writer has only begun, or was killed before it had.
@@ -209,15 +248,13 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
             ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
         }
     }
-    let file = LogFile {
-        agent,
-        path: folder.path().to_path_buf(),
-        role: Role::Run(folder.clone()),
-        size: 0,
-        modified: 0,
-        identity: (0, 0),
-    };
-    Ok(Some(RunLog { log: Log { file, ledger: Box::new(ledger), progress: Progress::default() }, session, state }))
+    Ok(Some(RunLog { log: log(folder, agent, Box::new(ledger)), session, state }))
+}
+
+fn log(folder: &RunFolder, agent: &'static Agent, ledger: Box<Ledger>) -> Log {
+    let (path, role) = (folder.path().to_path_buf(), Role::Run(folder.clone()));
+    let file = LogFile { agent, path, role, size: 0, modified: 0, identity: (0, 0) };
+    Log { file, ledger, progress: Progress::default() }
 }
 
 #[cfg(test)]

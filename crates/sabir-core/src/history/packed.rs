@@ -2,7 +2,7 @@
 //! another. Lists and sums read every response of every log each time. A response is
 //!
 //! ```text
-//! flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u32 or u64 each │ cost f64, if the agent says it
+//! flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u32 or u64 each │ cost f64, if it is known
 //! ```
 
 use std::fmt;
@@ -13,9 +13,14 @@ use serde::ser::Serializer;
 use super::{Paid, Response, Spent};
 
 const COPIED: u8 = 1;
-const PRICED: u8 = 2;
+/// The agent says what it cost.
+const REPORTED: u8 = 2;
 /// A figure needs eight bytes.
 const WIDE: u8 = 4;
+/// A price table said what it cost.
+const COMPUTED: u8 = 8;
+/// Nothing can say what it cost.
+const UNKNOWN: u8 = 16;
 
 /// What a response takes at the least.
 const LEAST: usize = 1 + 8 + 8 + 2 + 2 + 6 * 4;
@@ -79,13 +84,17 @@ fn from_bytes<'de, T, D: Deserializer<'de>>(deserializer: D, read: impl FnOnce(&
 fn pack(response: &Response, bytes: &mut Vec<u8>) {
     let Response { id, at, model, calls, spent, cost, copied } = response;
     let Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *spent;
-    // The other two come from the journal, which is not packed.
-    let reported = cost.and_then(|cost| if let Paid::Reported(usd) = cost { Some(usd) } else { None });
+    let (priced, usd) = match cost {
+        None => (0, None),
+        Some(Paid::Reported(usd)) => (REPORTED, Some(*usd)),
+        Some(Paid::Computed(usd)) => (COMPUTED, Some(*usd)),
+        Some(Paid::Unknown) => (UNKNOWN, None),
+    };
     let figures = [input, cache_read, cache_write, output, cache_write_1h, reasoning];
     let narrow = figures.map(|figure| u32::try_from(figure).ok());
     let wide = narrow.contains(&None);
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-    bytes.push(flag(*copied, COPIED) | flag(reported.is_some(), PRICED) | flag(wide, WIDE));
+    bytes.push(flag(*copied, COPIED) | flag(wide, WIDE) | priced);
     bytes.extend_from_slice(&id.to_le_bytes());
     bytes.extend_from_slice(&at.to_le_bytes());
     bytes.extend_from_slice(&model.to_le_bytes());
@@ -95,8 +104,8 @@ fn pack(response: &Response, bytes: &mut Vec<u8>) {
     } else {
         narrow.iter().flatten().for_each(|figure| bytes.extend_from_slice(&figure.to_le_bytes()));
     }
-    if let Some(cost) = reported {
-        bytes.extend_from_slice(&cost.to_le_bytes());
+    if let Some(usd) = usd {
+        bytes.extend_from_slice(&usd.to_le_bytes());
     }
 }
 
@@ -124,7 +133,12 @@ fn unpack(rest: &mut Rest<'_>) -> Option<Response> {
     }
     let [input, cache_read, cache_write, output, cache_write_1h, reasoning] = figures;
     let spent = Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning };
-    let cost = if flags & PRICED == 0 { None } else { Some(Paid::Reported(f64::from_le_bytes(rest.take()?))) };
+    let cost = match flags & (REPORTED | COMPUTED | UNKNOWN) {
+        REPORTED => Some(Paid::Reported(f64::from_le_bytes(rest.take()?))),
+        COMPUTED => Some(Paid::Computed(f64::from_le_bytes(rest.take()?))),
+        UNKNOWN => Some(Paid::Unknown),
+        _ => None,
+    };
     Some(Response { id, at, model, calls, spent, cost, copied: flags & COPIED != 0 })
 }
 
@@ -140,8 +154,12 @@ mod tests {
         let large = Spent { cache_read: u64::MAX, ..small };
         let mut all = Vec::new();
         let mut bytes = Vec::new();
-        let says = |usd| Some(Paid::Reported(usd));
-        for (spent, cost, copied) in [(small, None, false), (large, says(0.25), true), (small, says(1e-9), false)] {
+        for (spent, cost, copied) in [
+            (small, None, false),
+            (large, Some(Paid::Reported(0.25)), true),
+            (small, Some(Paid::Computed(1e-9)), false),
+            (small, Some(Paid::Unknown), true),
+        ] {
             let response = Response { id: u64::MAX - 7, at: -1, model: 513, calls: u16::MAX, spent, cost, copied };
             pack(&response, &mut bytes);
             all.push(response);

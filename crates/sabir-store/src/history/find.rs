@@ -176,7 +176,8 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn modified(data: &Metadata) -> i64 {
+/// When a file was last written, in nanoseconds since 1970.
+pub(crate) fn modified(data: &Metadata) -> i64 {
     let since = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }

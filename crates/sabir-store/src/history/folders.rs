@@ -3,13 +3,14 @@
 //! A folder tells when an entry of it was last added, removed or renamed, by a clock that nobody can set back. What was
 //! written to the files in it the folder does not tell: they are asked one by one, always.
 
-use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+use crate::index::Remembered;
 
 /// Folders change by the tick of a clock, on some systems one of two seconds. Who lists a folder in the tick of its last
 /// change may miss another one of the same tick, and would not notice later.
@@ -17,27 +18,7 @@ const TICK: Duration = Duration::from_secs(2);
 
 /// What is known of folders.
 #[derive(Debug, Default)]
-pub struct Folders {
-    known: HashMap<PathBuf, Known>,
-}
-
-#[derive(Debug)]
-struct Known {
-    listing: Listing,
-    news: News,
-    /// How many bytes the index takes for it.
-    bytes: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum News {
-    /// It is in the index, and nobody has looked whether it is still true.
-    Unseen,
-    /// It is in the index and true.
-    Seen,
-    /// It is not in the index.
-    New,
-}
+pub struct Folders(pub(crate) Remembered<Listing>);
 
 /// The entries of a folder when it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,43 +36,17 @@ struct Stamp {
 }
 
 impl Folders {
-    /// Takes what the index says of a folder. Gives the bytes of what it says no more.
-    pub(crate) fn know(&mut self, path: &str, listing: Listing, bytes: u64) -> u64 {
-        let known = Known { listing, news: News::Unseen, bytes };
-        self.known.insert(PathBuf::from(path), known).map_or(0, |old| old.bytes)
-    }
-
     /// The names in a folder, each with whether it is a folder's, in their order.
     pub(crate) fn names(&mut self, folder: &Path) -> io::Result<Vec<(String, bool)>> {
         let stamp = Stamp::of(&fs::metadata(folder)?);
-        if let Some(known) = self.known.get_mut(folder)
-            && stamp == known.listing.stamp
-        {
-            known.news = if known.news == News::New { News::New } else { News::Seen };
-            return Ok(known.listing.names().collect());
+        if let Some(listing) = self.0.recall(folder, |listing| listing.stamp == stamp) {
+            return Ok(listing.names().collect());
         }
         let names = list(folder)?;
         if stamp.is_settled() {
-            let known = Known { listing: Listing::of(stamp, &names), news: News::New, bytes: 0 };
-            self.known.insert(folder.to_path_buf(), known);
-        } else {
-            self.known.remove(folder);
+            self.0.remember(folder, Listing::of(stamp, &names));
         }
         Ok(names)
-    }
-
-    /// What is not in the index.
-    pub(crate) fn news(&self) -> impl Iterator<Item = (&str, &Listing)> {
-        self.known.iter().filter(|(_, known)| known.news == News::New).filter_map(Self::entry)
-    }
-
-    /// What an index should have.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Listing)> {
-        self.known.iter().filter(|(path, known)| known.news != News::Unseen || path.exists()).filter_map(Self::entry)
-    }
-
-    fn entry<'k>((path, known): (&'k PathBuf, &'k Known)) -> Option<(&'k str, &'k Listing)> {
-        Some((path.to_str()?, &known.listing))
     }
 }
 
@@ -160,12 +115,11 @@ mod tests {
     fn a_folder_is_listed_again_when_it_has_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.jsonl"), "").expect("written");
-        let path = folder.path().to_str().expect("a text");
-        let stamp = Stamp::of(&fs::metadata(path).expect("there"));
+        let stamp = Stamp::of(&fs::metadata(folder.path()).expect("there"));
         let told = [("told".to_owned(), false)];
         let names = |stamp: Stamp| {
             let mut folders = Folders::default();
-            folders.know(path, Listing::of(stamp, &told), 0);
+            folders.0.remember(folder.path(), Listing::of(stamp, &told));
             folders.names(folder.path()).expect("read")
         };
         assert_eq!(names(stamp), told);

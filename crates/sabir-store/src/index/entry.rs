@@ -1,13 +1,14 @@
-//! What the index keeps, one entry for each log and each folder.
+//! What the index keeps, one entry for each place.
 
 use sabir_core::history::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Listing, LogFile, Progress, Role};
+use crate::runs::BrokenOff;
 
 /// One entry of the index.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Entry<'p, L, S, F> {
+pub(super) enum Entry<'p, L, S, F, R> {
     /// What a log says.
     Log {
         path: &'p str,
@@ -19,12 +20,14 @@ pub(super) enum Entry<'p, L, S, F> {
     },
     /// What a folder holds.
     Folder { path: &'p str, listing: F },
+    /// What a run tells that has no end.
+    Run { path: &'p str, broken_off: R },
 }
 
 /// An entry to write.
-pub(super) type Kept<'k> = Entry<'k, &'k Ledger, &'k [(Role, Ledger)], &'k Listing>;
+pub(super) type Kept<'k> = Entry<'k, &'k Ledger, &'k [(Role, Ledger)], &'k Listing, &'k BrokenOff>;
 /// An entry that was read.
-pub(super) type Known<'k> = Entry<'k, Box<Ledger>, Vec<(Role, Ledger)>, Listing>;
+pub(super) type Known<'k> = Entry<'k, Box<Ledger>, Vec<(Role, Ledger)>, Listing, BrokenOff>;
 
 /// What a file was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

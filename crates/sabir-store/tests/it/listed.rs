@@ -128,4 +128,25 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     fs::write(&segment, bytes).expect("written");
     let past = listed(&home);
     assert_eq!((past.sessions[0].outcome, past.sessions[0].spent.total()), (Outcome::Crashed, 13));
+    // All its events had to be read for that. Once it is known, they are read again only when it is another file.
+    let with_index = || {
+        let past = past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
+        let session = &past.sessions[0];
+        (session.agent.id.0, session.outcome, session.models.clone(), session.spent.total())
+    };
+    let known = ("cursor", Outcome::Crashed, vec!["model-a".to_owned()], 13);
+    assert_eq!(with_index(), known);
+    let written = fs::metadata(&segment).and_then(|data| data.modified()).expect("a time");
+    let mut bytes = fs::read(&segment).expect("readable");
+    let end = bytes.len();
+    bytes[end - 20] ^= 0x41;
+    fs::write(&segment, &bytes).expect("written");
+    let file = fs::File::options().write(true).open(&segment).expect("opened");
+    file.set_modified(written).expect("set");
+    assert_eq!((with_index(), listed(&home).sessions[0].spent.total()), (known.clone(), 0), "nothing looks changed");
+    file.set_modified(written + std::time::Duration::from_secs(1)).expect("set");
+    assert_eq!(with_index().3, 0);
+    // Who writes it to its end is believed.
+    Journal::open(&home, RUN).expect("opened").finish().expect("finished");
+    assert_eq!(with_index().1, listed(&home).sessions[0].outcome);
 }

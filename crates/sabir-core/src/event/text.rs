@@ -51,6 +51,40 @@ impl<'a> Text<'a> {
         Some(Self(Form::Json { json: Cow::Borrowed(json), plain: OnceLock::new() }))
     }
 
+    /// The text of a JSON string that is written inside another one, and what follows it there. Escaped twice, it is
+    /// unescaped once and kept as the JSON string that it is. `None` for what is rare in it: pairs of escapes.
+    pub(crate) fn from_nested(written: &str) -> Option<(Text<'static>, &str)> {
+        let mut rest = written.strip_prefix(r#"\""#)?;
+        let mut json = String::with_capacity(written.len());
+        json.push('"');
+        let mut escaped = false;
+        loop {
+            let at = memchr::memchr(b'\\', rest.as_bytes())?;
+            json.push_str(&rest[..at]);
+            let (escape, length) = match &rest.as_bytes()[at + 1..] {
+                [b'"', ..] => break rest = &rest[at + 2..],
+                [b'\\', b'\\', b'\\', ..] => (r"\\", 4),
+                [b'\\', b'\\', b'"', ..] => (r#"\""#, 4),
+                [b'\\', b'n', ..] => (r"\n", 3),
+                [b'\\', b't', ..] => (r"\t", 3),
+                [b'\\', b'r', ..] => (r"\r", 3),
+                [b'\\', b'u', digits @ ..] if is_control(digits) => (r"\u", 3),
+                _ => return None,
+            };
+            json.push_str(escape);
+            escaped = true;
+            rest = &rest[at + length..];
+        }
+        let text = if escaped {
+            json.push('"');
+            Text::from_own_json(json)
+        } else {
+            json.remove(0);
+            Text::from(json)
+        };
+        Some((text, rest))
+    }
+
     /// What stands between the quotes of the JSON string that it is kept as, if it is.
     pub(crate) fn escaped(&self) -> Option<&str> {
         match &self.0 {
@@ -347,6 +381,31 @@ mod tests {
             assert_eq!(text.clone().into_owned(), plain.as_str());
             assert_eq!(text, plain.as_str());
             assert_eq!(text.into_string(), plain);
+        }
+    }
+
+    #[test]
+    fn a_json_string_inside_another_one_is_the_same_text() {
+        for (text, at_once) in [
+            ("", true),
+            ("plain é 日本語", true),
+            ("a\nb\tc\r\n\"d\" \\ \\n \\\\ \\\" \"\\\"", true),
+            ("\u{1b}[0m \u{0}", true),
+            ("\u{8} has a short escape", false),
+        ] {
+            let inner = serde_json::to_string(text).expect("JSON") + ", more \"x\"";
+            let outer = serde_json::to_string(&inner).expect("JSON");
+            let nested = Text::from_nested(&outer[1..outer.len() - 1]);
+            assert_eq!(nested, at_once.then(|| (Text::from(text), r#", more \"x\""#)), "{text:?}");
+            if let Some((nested, _)) = nested {
+                let (mut one, mut other) = (Vec::new(), Vec::new());
+                nested.write(&mut one);
+                Text::from(text).write(&mut other);
+                assert_eq!(one, other, "{text:?}");
+            }
+        }
+        for written in [r#"x"#, r#"\""#, r#"\"a"#, r#"\"\\""#, r#"\"\\ud83d\\ude00\""#, r#"\"\n\""#, r#"\"\\x\""#] {
+            assert_eq!(Text::from_nested(written), None, "{written}");
         }
     }
 

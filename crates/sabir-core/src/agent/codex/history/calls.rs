@@ -335,11 +335,18 @@ fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
     if text.escaped().unwrap_or(text).as_bytes().first() != Some(&b'{') {
         return None;
     }
+    // Without a code it is the tool's own JSON.
+    let code = |measured: &Measured<'_>| measured.metadata.as_ref().and_then(|it| it.exit_code).or(measured.exit_code);
+    // Nearly all bytes are in the output, which comes first; the rest is put behind an empty one.
+    if let Some((output, rest)) = text.escaped().and_then(|json| Text::from_nested(json.strip_prefix(r#"{\"output\":"#)?))
+        && let Some(rest) = json::unescaped(&format!("\"{rest}\""))
+        && let Some(measured) = json::parse::<Measured<'_>>(&format!(r#"{{"output":""{rest}"#))
+    {
+        return code(&measured).map(|code| (Some(code), output));
+    }
     let measured = json::parse::<Measured<'_>>(text)?;
     let output = Text::from_json(measured.output)?;
-    let code = measured.metadata.and_then(|metadata| metadata.exit_code).or(measured.exit_code);
-    // Without a code it is the tool's own JSON.
-    code.is_some().then(|| (code, output.into_owned()))
+    code(&measured).map(|code| (Some(code), output.into_owned()))
 }
 
 #[cfg(test)]
@@ -358,6 +365,13 @@ mod tests {
     fn results_of_all_versions_are_read() {
         let old = r#"{"output":"hi\n","metadata":{"exit_code":3,"duration_seconds":0.0}}"#;
         assert_eq!(outcome(old), ("hi\n".into(), ToolStatus::Error, Some(3)));
+        let rare = old.replace(r"hi\n", r"\b\ud83d\ude00 \\n");
+        assert_eq!(outcome(&rare), ("\u{8}😀 \\n".into(), ToolStatus::Error, Some(3)));
+        let late = r#"{"exit_code":0,"output":"\"hi\""}"#;
+        assert_eq!(outcome(late), ("\"hi\"".into(), ToolStatus::Ok, Some(0)));
+        // Codex says nothing twice: that is a tool's own JSON.
+        let twice = r#"{"output":"a","output":"b","exit_code":0}"#;
+        assert_eq!(outcome(twice), (twice.into(), ToolStatus::Ok, None));
         assert_eq!(outcome("Exit code: 0\nWall time: 0 seconds\nOutput:\nhi\n"), ("hi\n".into(), ToolStatus::Ok, Some(0)));
         let chunk = "Chunk ID: 21c519\nWall time: 0.0000 seconds\nProcess exited with code 3\nOriginal token count: 5\nOutput:\nOutput:\n";
         assert_eq!(outcome(chunk), ("Output:\n".into(), ToolStatus::Error, Some(3)));

@@ -190,11 +190,7 @@ impl RunFolder {
     }
 
     pub(crate) fn create(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.path)
+        create_folder(&self.path)
     }
 
     /// Makes a segment, which must be new, to append to.
@@ -226,6 +222,16 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a folder and those above it that are missing.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// A file that these make is its owner's alone.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);

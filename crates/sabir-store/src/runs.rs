@@ -156,14 +156,16 @@ impl Told {
     }
 }
 
-/// A number that is another one when something was written to a run, or a part of it was removed.
+/// A number that is another one when something was written to a run, or a part of it was removed, and for another version
+/// of Sabir, which may make something else of its events.
 fn stamp(folder: &RunFolder) -> io::Result<u64> {
-    folder.segments()?.into_iter().try_fold(0, |stamp, number| {
+    folder.segments()?.into_iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
         let data = fs::metadata(folder.segment(number))?;
         Ok(id_with(stamp, [u64::from(number), data.len(), modified(&data).unsigned_abs()]))
     })
 }
 
+/// A run: from its summary, from what is known of it, or from its events.
 fn known_or_read(folder: &RunFolder, summary: Summary, known: &mut Remembered<BrokenOff>) -> io::Result<Option<RunLog>> {
     let Summary { state, meta, result, .. } = &summary;
     if *state == State::Running || meta.is_some() && result.is_some() {

@@ -404,7 +404,7 @@ mod tests {
                 assert_eq!(one, other, "{text:?}");
             }
         }
-        for written in [r#"x"#, r#"\""#, r#"\"a"#, r#"\"\\""#, r#"\"\\ud83d\\ude00\""#, r#"\"\n\""#, r#"\"\\x\""#] {
+        for written in ["x", r#"\""#, r#"\"a"#, r#"\"\\""#, r#"\"\\ud83d\\ude00\""#, r#"\"\n\""#, r#"\"\\x\""#] {
             assert_eq!(Text::from_nested(written), None, "{written}");
         }
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use sabir_core::history;
 
 use super::entry::{Kept, Known};
-use crate::layout::private;
+use crate::layout::{create_folder, private};
 use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
@@ -113,7 +113,7 @@ impl IndexFile {
     /// Writes the file anew with these entries in it and no others.
     pub(super) fn replace<'k>(&self, entries: impl Iterator<Item = Kept<'k>>) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
+            create_folder(folder)?;
         }
         let mut new = self.path.clone();
         new.as_mut_os_string().push(".new");

@@ -202,7 +202,7 @@ impl HeldTexts {
     /// Appends a text.
     pub fn push(&mut self, text: Text<'_>) {
         if self.written < Held::LIMIT {
-            self.written += text.escaped().map_or_else(|| text.len(), str::len);
+            self.written += text.written().len();
             self.texts.push(text.into_owned());
         }
     }

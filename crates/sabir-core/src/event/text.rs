@@ -87,9 +87,14 @@ impl<'a> Text<'a> {
 
     /// What stands between the quotes of the JSON string that it is kept as, if it is.
     pub(crate) fn escaped(&self) -> Option<&str> {
+        matches!(self.0, Form::Json { .. }).then(|| self.written())
+    }
+
+    /// The text as it is written, in JSON where it is kept so. Never unescapes, unlike the dereference.
+    pub(crate) fn written(&self) -> &str {
         match &self.0 {
-            Form::Plain(_) => None,
-            Form::Json { json, .. } => json.strip_prefix('"')?.strip_suffix('"'),
+            Form::Plain(text) => text,
+            Form::Json { json, .. } => json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default(),
         }
     }
 

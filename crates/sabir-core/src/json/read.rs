@@ -25,6 +25,9 @@ pub(crate) const RAW_VALUE: &str = "$serde_json::private::RawValue";
 /// The name by which an [`Unread`](super::Unread) asks for the text of a value.
 pub(super) const UNREAD: &str = "$sabir::Unread";
 
+/// The name by which who does not know the shape of a value asks to try several.
+pub(super) const SHAPES: &str = "$sabir::Shapes";
+
 /// The name by which a [`Text`](crate::event::Text) asks for a string as it is written.
 pub(crate) const TEXT: &str = "$sabir::Text";
 
@@ -240,6 +243,22 @@ impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
     }
 }
 
+/// A value that may be of several shapes, as a list: each that is asked for is read out of the same value, until one fits.
+struct Attempts<'r, 'de>(&'r mut Reader<'de>);
+
+impl<'de> SeqAccess<'de> for Attempts<'_, 'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        let Reader { at, depth, .. } = *self.0;
+        let value = seed.deserialize(&mut *self.0).ok();
+        if value.is_none() {
+            (self.0.at, self.0.depth) = (at, depth);
+        }
+        Ok(value)
+    }
+}
+
 impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
     type Error = Error;
 
@@ -296,6 +315,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             let start = self.at;
             self.skip()?;
             return visitor.visit_borrowed_str(self.since(start));
+        }
+        if name == SHAPES {
+            return visitor.visit_seq(Attempts(self));
         }
         if name == TEXT {
             return visitor.visit_borrowed_str(self.string()?.json);

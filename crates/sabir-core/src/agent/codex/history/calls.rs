@@ -11,7 +11,7 @@ use crate::agent::codex::{report, shell};
 use crate::cut;
 use crate::dialect::Facts;
 use crate::event::{EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use crate::json::{self, Str, StringOr, Unread};
+use crate::json::{self, Str, StringOr, TextOr, Unread};
 
 /// A call or a result, as far as it is read.
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct Call<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     action: Option<Action<'a>>,
     #[serde(borrow, default)]
-    output: Option<Unread<'a>>,
+    output: Option<TextOr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -149,8 +149,7 @@ impl Log {
         if let (Some(patch), ToolStatus::Ok) = (&known.patch, result.status) {
             patch::applied(patch, &result.output, &id).into_iter().for_each(|change| facts.push(change));
         }
-        let written = result.output.escaped().unwrap_or(&result.output);
-        if written.starts_with('{')
+        if result.output.written().starts_with('{')
             && let Some(agent) = json::parse::<Started<'_>>(&result.output)
         {
             self.agents.insert(agent.agent_id.to_string(), id.to_string());
@@ -225,21 +224,19 @@ impl Default for Outcome<'_> {
 }
 
 impl<'a> Outcome<'a> {
-    fn of(output: Unread<'a>) -> Self {
+    fn of(output: TextOr<'a>) -> Self {
         #[derive(Deserialize)]
         struct Block<'a> {
             #[serde(borrow, default)]
             text: Option<Str<'a>>,
         }
-        if let Some((text, "")) = json::leading_text(output.0) {
-            return Self::of_text(text);
-        }
-        match json::parse::<StringOr<'a, Vec<Block<'a>>>>(output.0) {
-            Some(StringOr::String(text)) => Self::of_text(text.into()),
-            Some(StringOr::Other(blocks)) => {
-                Self::of_text(blocks.iter().filter_map(|block| block.text.as_deref()).collect::<String>().into())
-            }
-            None => Self { output: Text::from(output.0), ..Self::default() },
+        let Unread(other) = match output {
+            TextOr::Text(text) => return Self::of_text(text),
+            TextOr::Other(other) => other,
+        };
+        match json::parse::<Vec<Block<'a>>>(other) {
+            Some(blocks) => Self::of_text(blocks.iter().filter_map(|block| block.text.as_deref()).collect::<String>().into()),
+            None => Self { output: Text::from(other), ..Self::default() },
         }
     }
 
@@ -283,7 +280,7 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
         "tool call error",
     ];
     // None of these words is written otherwise in JSON.
-    let text = text.escaped().unwrap_or(text);
+    let text = text.written();
     // What Codex says itself is short; a program may print the same words.
     let rejected = text.len() < LONGEST && text.contains("rejected by user");
     if rejected || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
@@ -332,7 +329,7 @@ fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
     struct Metadata {
         exit_code: Option<i32>,
     }
-    if text.escaped().unwrap_or(text).as_bytes().first() != Some(&b'{') {
+    if !text.written().starts_with('{') {
         return None;
     }
     // Without a code it is the tool's own JSON.
@@ -351,11 +348,12 @@ fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, ToolStatus, Unread};
+    use super::{Outcome, ToolStatus};
+    use crate::json;
 
     fn outcome(text: &str) -> (String, ToolStatus, Option<i32>) {
         let json = serde_json::to_string(text).expect("a string");
-        let Outcome { output, status, exit_code } = Outcome::of(Unread(&json));
+        let Outcome { output, status, exit_code } = Outcome::of(json::parse(&json).expect("a value"));
         let plain = Outcome::of_text(text.into());
         assert_eq!((&output, status, exit_code), (&plain.output, plain.status, plain.exit_code), "{text}");
         (output.into_string(), status, exit_code)

@@ -42,20 +42,27 @@ impl Folders {
         if let Some(listing) = self.0.recall(folder, |listing| listing.stamp == stamp) {
             return Ok(listing.names().collect());
         }
-        let names = list(folder)?;
-        if stamp.is_settled() {
+        let (names, is_whole) = list(folder)?;
+        if is_whole && stamp.is_settled() {
             self.0.remember(folder, Listing::of(stamp, &names));
         }
         Ok(names)
     }
 }
 
-/// Agents name their files in plain characters; what is named otherwise is not theirs.
-fn list(folder: &Path) -> io::Result<Vec<(String, bool)>> {
-    let named = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, entry.file_type().ok()?.is_dir()));
-    let mut names: Vec<_> = fs::read_dir(folder)?.filter_map(Result::ok).filter_map(named).collect();
+/// The names in a folder, and whether all entries could be looked at: some file systems fail at one of many.
+fn list(folder: &Path) -> io::Result<(Vec<(String, bool)>, bool)> {
+    let (mut names, mut is_whole) = (Vec::new(), true);
+    for entry in fs::read_dir(folder)? {
+        match entry.and_then(|entry| Ok((entry.file_name().into_string(), entry.file_type()?.is_dir()))) {
+            Ok((Ok(name), is_folder)) => names.push((name, is_folder)),
+            // Agents name their files in plain characters; what is named otherwise is not theirs.
+            Ok((Err(_), _)) => {}
+            Err(_) => is_whole = false,
+        }
+    }
     names.sort_unstable();
-    Ok(names)
+    Ok((names, is_whole))
 }
 
 impl Listing {
@@ -92,7 +99,7 @@ impl Stamp {
     /// Whether its last change is so long ago that another one would be another moment.
     fn is_settled(&self) -> bool {
         let since_1970 = u64::try_from(self.changed.0).map_or(Duration::ZERO, Duration::from_secs);
-        (UNIX_EPOCH + since_1970).checked_add(TICK).is_some_and(|then| then < SystemTime::now())
+        UNIX_EPOCH.checked_add(since_1970 + TICK).is_some_and(|then| then < SystemTime::now())
     }
 }
 

@@ -19,8 +19,10 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
 pub(crate) use read::TEXT;
+pub(crate) use scan::Escapes;
+pub(crate) use shapes::fitting;
 pub use shapes::{TextOr, lenient};
-pub(crate) use walk::{NotJson, Walk};
+pub(crate) use walk::{NotJson, Walk, text as text_inside};
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
 use crate::event::{EventKind, Text};
@@ -297,10 +299,21 @@ pub(crate) fn unescaped(json: &str) -> Option<String> {
     scan::unescaped(json)
 }
 
+/// What is escaped in a JSON string that is nothing else; `None` when the text is not one.
+pub(crate) fn escapes_of(json: &str) -> Option<Escapes> {
+    scan::string(json.as_bytes(), 0).filter(|quoted| quoted.end == json.len()).map(|quoted| quoted.escapes)
+}
+
+/// Whether these are the digits of an escape as we write it: of a control character that has no shorter one.
+pub(crate) fn is_own_unit(digits: &[u8]) -> bool {
+    digits.first_chunk().is_some_and(|digits| scan::is_own_unit(*digits))
+}
+
 /// The text of the JSON string that a line goes on with, and what follows it.
 pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
-    let (string, rest) = json.split_at_checked(scan::string(json.as_bytes(), 0)?.end)?;
-    Some((Text::from_json_string(string)?, rest))
+    let scan::Quoted { end, escapes } = scan::string(json.as_bytes(), 0)?;
+    let (string, rest) = json.split_at_checked(end)?;
+    Some((Text::from_written(string, escapes), rest))
 }
 
 /// The type that a JSON object gives itself in `type`, for finding its dialect.

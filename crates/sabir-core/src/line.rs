@@ -91,7 +91,12 @@ impl<'a> RawLine<'a> {
 /// Bytes as text: borrowed when they are UTF-8, else with U+FFFD for what is not.
 pub fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     // Almost every line is UTF-8, and finding that out alone is much faster than replacing what is not.
-    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+    utf8(bytes).map_or_else(|| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
+/// Bytes as text, if they are UTF-8. Long lines are looked at many bytes at a time.
+pub fn utf8(bytes: &[u8]) -> Option<&str> {
+    simdutf8::basic::from_utf8(bytes).ok()
 }
 
 /// Splits a byte stream into lines without copying what is already in its buffer.

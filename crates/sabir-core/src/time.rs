@@ -25,8 +25,13 @@ impl Timestamp {
 
     /// Reads RFC 3339 with any offset and any number of fractional digits; finer digits are cut off.
     pub fn parse(text: &str) -> Option<Self> {
-        // Nearly all moments are written alike, and there is one on every line of a log.
         Self::from_millis(in_usual_form(text.as_bytes()).or_else(|| by_rule(text))?)
+    }
+
+    /// The milliseconds since 1970 of a text that [`Timestamp::parse`] reads. Nearly all moments are written alike, and there
+    /// is one on every line of a log.
+    pub(crate) fn millis_of(text: &[u8]) -> Option<i64> {
+        in_usual_form(text).or_else(|| Self::parse(std::str::from_utf8(text).ok()?).map(Self::as_millis))
     }
 
     /// Milliseconds from `earlier` to `self`; `None` when the clock went backwards.

@@ -163,10 +163,14 @@ impl Session {
         let ledger = &log.ledger;
         self.first = [self.first, ledger.first].into_iter().flatten().min();
         self.last = self.last.max(ledger.last);
-        self.spent.add(&ledger.spent());
-        // A sub-agent's log may begin with a copy of its session's.
-        let own = ledger.responses.iter().filter(|response| ledger.parent.is_none() || !response.copied);
-        self.calls += u64::from(ledger.calls) + own.map(|response| u64::from(response.calls)).sum::<u64>();
+        self.calls += u64::from(ledger.calls);
+        for response in &ledger.responses {
+            self.spent.add(&response.spent);
+            // A sub-agent's log may begin with a copy of its session's.
+            if ledger.parent.is_none() || !response.copied {
+                self.calls += u64::from(response.calls);
+            }
+        }
         for model in &ledger.models {
             if !self.models.contains(model) {
                 self.models.push(model.clone());
@@ -185,35 +189,71 @@ fn has_all_of(one: &Ledger, other: &Ledger) -> bool {
     other.responses.iter().all(|response| known.contains(&response.key()))
 }
 
-/// Every response once, those of a session together.
-pub fn responses<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Counted<'l>> {
-    let most = logs.iter().map(|log| log.ledger.responses.len()).sum();
-    let mut counted: Vec<Counted<'l>> = Vec::with_capacity(most);
-    let mut places: HashMap<u64, usize, BuildHasherDefault<KeyHasher>> = HashMap::with_capacity_and_hasher(most, <_>::default());
-    let mut moved = false;
-    let mut count = |new: Counted<'l>| {
+/// Every response once: first those that one log tells, then those that several logs tell, each by session.
+pub fn responses<'l>(logs: &'l [Log], sessions: &'l [Session]) -> impl Iterator<Item = Counted<'l>> {
+    let told = move || sessions.iter().enumerate().flat_map(move |(place, session)| told_in(place, session, logs));
+    let beyond: Vec<Counted<'l>> =
+        sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
+    let keys: Vec<u64> = told().chain(beyond.iter().cloned()).map(|counted| counted.response.key()).collect();
+    // Nearly all are told once, and need not be kept until the last log was looked at.
+    let met = Met::of(&keys);
+    let mut several: HashMap<u64, Counted<'l>, BuildHasherDefault<KeyHasher>> = HashMap::default();
+    let mut places = keys.iter().copied();
+    told().chain(beyond.iter().cloned()).for_each(|new| {
+        let Some(key) = places.next().filter(|key| met.again(*key)) else { return };
         // Two agents never share a key by more than chance: their ids are of other shapes.
-        match places.entry(new.response.key()) {
-            Entry::Vacant(entry) => {
-                entry.insert(counted.len());
-                counted.push(new);
-            }
-            Entry::Occupied(entry) => moved |= counted[*entry.get()].merge(&new),
+        match several.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(new)),
+            Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
         }
-    };
-    for (place, session) in sessions.iter().enumerate() {
-        for log in session.logs.iter().map(|log| &logs[*log]) {
-            for response in &log.ledger.responses {
-                let model = log.ledger.models.get(usize::from(response.model)).map_or("", String::as_str);
-                count(Counted { session: place, model, response: Told::Once(response) });
-            }
+    });
+    let mut several: Vec<Counted<'l>> = several.into_values().collect();
+    several.sort_unstable_by_key(|counted| (counted.session, counted.response.at, counted.response.key()));
+    let mut places = keys.into_iter();
+    told().chain(beyond).filter(move |_| places.next().is_some_and(|key| !met.again(key))).chain(several)
+}
+
+/// The responses that the logs of a session tell, copies included.
+fn told_in<'l>(place: usize, session: &'l Session, logs: &'l [Log]) -> impl Iterator<Item = Counted<'l>> {
+    session.logs.iter().flat_map(move |log| {
+        let ledger = &*logs[*log].ledger;
+        ledger.responses.iter().map(move |response| {
+            let model = ledger.models.get(usize::from(response.model)).map_or("", String::as_str);
+            Counted { session: place, model, response: Told::Once(response) }
+        })
+    })
+}
+
+/// Which keys were met more than once, or may have been: a few others are among them by chance.
+struct Met {
+    once: Vec<u64>,
+    again: Vec<u64>,
+}
+
+impl Met {
+    /// So many places there are for each key. One in so many, about, meets another key there.
+    const ROOM: usize = 16;
+
+    fn of(keys: &[u64]) -> Self {
+        let words = (keys.len() * Self::ROOM).next_power_of_two().div_ceil(64);
+        let mut met = Self { once: vec![0; words], again: vec![0; words] };
+        for key in keys {
+            let (word, bit) = met.place(*key);
+            met.again[word] |= met.once[word] & bit;
+            met.once[word] |= bit;
         }
-        unlogged(place, session, logs).into_iter().for_each(&mut count);
+        met
     }
-    if moved {
-        counted.sort_by_key(|counted| counted.session);
+
+    fn again(&self, key: u64) -> bool {
+        let (word, bit) = self.place(key);
+        self.again[word] & bit != 0
     }
-    counted
+
+    #[allow(clippy::cast_possible_truncation, reason = "the number of words is a power of two")]
+    fn place(&self, key: u64) -> (usize, u64) {
+        ((key >> 6) as usize & (self.once.len() - 1), 1 << (key % 64))
+    }
 }
 
 /// Keys are well mixed already.
@@ -233,8 +273,8 @@ impl Hasher for KeyHasher {
 }
 
 impl Counted<'_> {
-    /// Takes what a copy knows better. True when the response turns out to be of another session.
-    fn merge(&mut self, copy: &Self) -> bool {
+    /// Takes what a copy knows better.
+    fn merge(&mut self, copy: &Self) {
         let mut response = *self.response;
         response.calls = response.calls.max(copy.response.calls);
         if copy.response.spent.output > response.spent.output {
@@ -253,19 +293,18 @@ impl Counted<'_> {
         if earlier {
             (self.session, self.model) = (copy.session, copy.model);
         }
-        earlier
     }
 }
 
 /// What the agent says that the session spent beyond the responses in its files.
 fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted<'l>> {
-    let files: Vec<&'l Log> = session.logs.iter().map(|log| &logs[*log]).collect();
+    let files = || session.logs.iter().map(|log| &logs[*log]);
     let mut list = Vec::new();
-    for log in &files {
+    for log in files() {
         for (model, claimed) in &log.ledger.claimed {
             let Some(name) = log.ledger.models.get(usize::from(*model)) else { continue };
             let mut known = Spent::default();
-            for file in &files {
+            for file in files() {
                 let Some(number) = file.ledger.models.iter().position(|model| model == name) else { continue };
                 let of_model = file.ledger.responses.iter().filter(|response| usize::from(response.model) == number);
                 of_model.for_each(|response| known.add(&response.spent));

@@ -5,6 +5,7 @@
 mod database;
 mod find;
 mod folders;
+mod look;
 mod read;
 
 pub use database::{Database, note_database};

@@ -23,6 +23,9 @@ use entry::{Entry, Kept, Known, Stamp};
 use file::IndexFile;
 pub(crate) use remembered::Remembered;
 
+/// What is known, by path.
+type ByPath<T> = HashMap<String, T, foldhash::fast::RandomState>;
+
 /// A log and what it says in short. Of a database there are several, one for each session.
 #[derive(Debug)]
 pub struct Log {
@@ -91,7 +94,7 @@ pub struct Logs {
 pub struct Index {
     file: IndexFile,
     /// What logs say, by path.
-    logs: HashMap<String, Row>,
+    logs: ByPath<Row>,
     /// What folders hold.
     pub folders: Folders,
     /// What runs tell that have no end.
@@ -121,7 +124,7 @@ impl Row {
 impl Index {
     /// Opens the index at that path and reads it. One that can't be used is empty.
     pub fn open(path: &Path) -> Self {
-        let mut logs: HashMap<String, Row> = HashMap::new();
+        let mut logs: ByPath<Row> = ByPath::default();
         let (mut folders, mut runs, mut counting) = (Folders::default(), Remembered::default(), 0);
         let file = IndexFile::open(path, &mut |entry: Known<'_>, bytes| {
             counting += bytes;

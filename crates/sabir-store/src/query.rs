@@ -112,7 +112,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
         let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        let sums = by_session(subject.counted, subject.sessions, subject.prices);
+        let sums = by_session(subject.counted.iter().cloned(), subject.sessions, subject.prices);
         for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
             let spent = &sum.spent;
             insert.execute(params![

@@ -102,20 +102,25 @@ pub struct Answer {
 }
 
 /// Adds up what counts.
-pub fn usage(counted: &[Counted<'_>], sessions: &[Session], question: &Question, prices: &Table) -> Answer {
+pub fn usage<'l>(
+    counted: impl IntoIterator<Item = Counted<'l>>,
+    sessions: &[Session],
+    question: &Question,
+    prices: &Table,
+) -> Answer {
     let mut answer = Answer::default();
     stretches(counted, question, prices, &mut |run| answer.add(run, sessions, question.by));
     answer
 }
 
 /// Adds up what counts by session, in the order of the sessions.
-pub fn by_session(counted: &[Counted<'_>], sessions: &[Session], prices: &Table) -> Vec<Sum> {
+pub fn by_session<'l>(counted: impl IntoIterator<Item = Counted<'l>>, sessions: &[Session], prices: &Table) -> Vec<Sum> {
     let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
     let mut sums = vec![Sum::default(); sessions.len()];
-    for counted in counted {
+    counted.into_iter().for_each(|counted| {
         let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
-        sums[counted.session].count(counted, price);
-    }
+        sums[counted.session].count(&counted, price);
+    });
     sums
 }
 
@@ -123,7 +128,12 @@ pub fn by_session(counted: &[Counted<'_>], sessions: &[Session], prices: &Table)
 pub type Cell = [String; 4];
 
 /// Adds up what counts by day, agent, model and project at once. What rows of the question would be made by does not matter.
-pub fn cube(counted: &[Counted<'_>], sessions: &[Session], question: &Question, prices: &Table) -> BTreeMap<Cell, Sum> {
+pub fn cube<'l>(
+    counted: impl IntoIterator<Item = Counted<'l>>,
+    sessions: &[Session],
+    question: &Question,
+    prices: &Table,
+) -> BTreeMap<Cell, Sum> {
     let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
     stretches(counted, question, prices, &mut |run| {
         let session = &sessions[run.session];
@@ -135,17 +145,25 @@ pub fn cube(counted: &[Counted<'_>], sessions: &[Session], question: &Question, 
 }
 
 /// Hands out responses that follow one another, added up.
-fn stretches<'c>(counted: &'c [Counted<'_>], question: &Question, prices: &'c Table, take: &mut dyn FnMut(&Run<'c>)) {
+fn stretches<'l>(
+    counted: impl IntoIterator<Item = Counted<'l>>,
+    question: &Question,
+    prices: &Table,
+    take: &mut dyn FnMut(&Run<'_>),
+) {
     let mut days = Days { zone: &question.zone, quarter: i64::MIN, offset: 0 };
     let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
     let mut run: Option<Run<'_>> = None;
-    for counted in counted {
+    // Nested iterators go through all that they hold much faster than from one item to the next.
+    counted.into_iter().for_each(|counted| {
         let at = counted.response.at;
         if question.since.is_some_and(|since| at < since) || question.until.is_some_and(|until| at >= until) {
-            continue;
+            return;
         }
         let day = days.day(at);
-        let same = |run: &Run<'_>| run.session == counted.session && run.day == day && run.model == counted.model;
+        // The model of a whole log is one piece of text.
+        let same_model = |run: &Run<'_>| std::ptr::eq(run.model, counted.model) || run.model == counted.model;
+        let same = |run: &Run<'_>| run.session == counted.session && run.day == day && same_model(run);
         if !run.as_ref().is_some_and(same) {
             if let Some(run) = run.take() {
                 take(&run);
@@ -154,9 +172,9 @@ fn stretches<'c>(counted: &'c [Counted<'_>], question: &Question, prices: &'c Ta
             run = Some(Run { session: counted.session, model: counted.model, day, price, sum: Sum::default() });
         }
         if let Some(run) = &mut run {
-            run.sum.count(counted, run.price);
+            run.sum.count(&counted, run.price);
         }
-    }
+    });
     if let Some(run) = run {
         take(&run);
     }

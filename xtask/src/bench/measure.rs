@@ -42,8 +42,12 @@ pub(super) fn measured(xtask: &Path, command: &[OsString]) -> Result<Usage> {
     let output =
         Command::new(xtask).args(["bench", "measure"]).args(command).output().context("could not start the measuring")?;
     ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
-    serde_json::from_str(&text).with_context(|| format!("the measuring printed {text:?}"))
+    printed(&output.stdout)
+}
+
+/// What a measuring process printed.
+pub(super) fn printed(output: &[u8]) -> Result<Usage> {
+    serde_json::from_slice(output).with_context(|| format!("the measuring printed {:?}", String::from_utf8_lossy(output)))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

@@ -3,8 +3,7 @@
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use super::measure::measured;
-use super::usage::{Setup, output};
+use super::usage::{Setup, command};
 
 #[derive(Deserialize)]
 struct Listed {
@@ -12,7 +11,7 @@ struct Listed {
 }
 
 pub(super) fn run(setup: &Setup, count: u64, repeat: u32) -> Result<()> {
-    let list = output(&setup.at_home(&setup.sabir, &["ls", "--json"]))?;
+    let list = setup.output(&command(&setup.sabir, &["ls", "--json"]))?;
     let middle = list.split(|byte| *byte == b'\n').nth(usize::try_from(count / 2)?).context("a session in the middle")?;
     let Listed { id } = serde_json::from_slice(middle)?;
     let ticket = format!("ticket-{:06}", count / 2);
@@ -27,10 +26,10 @@ pub(super) fn run(setup: &Setup, count: u64, repeat: u32) -> Result<()> {
         ("sabir show ID", &["show", &id[..13]]),
     ];
     for (name, arguments) in commands {
-        let command = setup.at_home(&setup.sabir, arguments);
-        let mut best = measured(&setup.xtask, &command)?;
+        let asked = command(&setup.sabir, arguments);
+        let mut best = setup.measured(&asked)?;
         for _ in 1..repeat {
-            let usage = measured(&setup.xtask, &command)?;
+            let usage = setup.measured(&asked)?;
             if usage.wall_seconds < best.wall_seconds {
                 best = usage;
             }

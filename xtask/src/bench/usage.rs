@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
 use super::corpus::{self, Figures, Truth};
-use super::measure::{Usage, measured};
+use super::measure::{self, Usage};
 use super::peers::{self, Peers};
 use super::sessions;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         for (place, work) in Work::ALL.into_iter().enumerate() {
             let Some(command) = setup.command(work) else { continue };
             setup.prepare(work)?;
-            let usage = measured(&setup.xtask, &command)?;
+            let usage = setup.measured(&command)?;
             let best = rows.entry(place).or_insert((work.name(), usage));
             if usage.cpu_seconds < best.1.cpu_seconds {
                 best.1 = usage;
@@ -137,8 +137,8 @@ impl Setup {
         }
     }
 
-    /// A command in the home of the history, without a network where that can be had.
-    pub(super) fn at_home(&self, program: &Path, arguments: &[&str]) -> Vec<OsString> {
+    /// What a command prints in the home of the history, without a network where that can be had.
+    pub(super) fn output(&self, asked: &[OsString]) -> Result<Vec<u8>> {
         let mut command: Vec<OsString> = Vec::new();
         if self.alone {
             command.extend(["unshare", "--net", "--map-root-user"].map(OsString::from));
@@ -149,23 +149,31 @@ impl Setup {
             set.push(value);
             command.push(set);
         }
-        command.push(program.into());
-        command.extend(arguments.iter().map(OsString::from));
-        command
+        command.extend_from_slice(asked);
+        let (program, arguments) = command.split_first().context("a command")?;
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
+        ensure!(output.status.success(), "{asked:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(output.stdout)
+    }
+
+    /// What a command uses there. What it takes to make a home for it is not measured.
+    pub(super) fn measured(&self, asked: &[OsString]) -> Result<Usage> {
+        let measuring = [self.xtask.as_os_str(), "bench".as_ref(), "measure".as_ref()].map(OsString::from);
+        measure::printed(&self.output(&[&measuring, asked].concat())?)
     }
 
     fn command(&self, work: Work) -> Option<Vec<OsString>> {
         let home = self.home.to_str()?;
         Some(match work {
-            Work::Walk => self.at_home(&self.xtask, &["bench", "loop", "walk", home]),
-            Work::Lines => self.at_home(&self.xtask, &["bench", "loop", "lines", home]),
-            Work::StdLines => self.at_home(&self.xtask, &["bench", "loop", "std-lines", home]),
-            Work::Cold | Work::Changed | Work::Warm => self.at_home(&self.sabir, &["usage", "--json"]),
-            Work::Results => self.at_home(&self.sabir, &["ls", "--json", "--results"]),
-            Work::Ccusage => self.at_home(self.peers.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
+            Work::Walk => command(&self.xtask, &["bench", "loop", "walk", home]),
+            Work::Lines => command(&self.xtask, &["bench", "loop", "lines", home]),
+            Work::StdLines => command(&self.xtask, &["bench", "loop", "std-lines", home]),
+            Work::Cold | Work::Changed | Work::Warm => command(&self.sabir, &["usage", "--json"]),
+            Work::Results => command(&self.sabir, &["ls", "--json", "--results"]),
+            Work::Ccusage => command(self.peers.ccusage.as_ref()?, &["daily", "--json", "--offline"]),
             Work::Codeburn => {
                 let (node, script) = self.peers.codeburn.as_ref()?;
-                self.at_home(node, &[script.to_str()?, "models", "--period", "all", "--format", "json"])
+                command(node, &[script.to_str()?, "models", "--period", "all", "--format", "json"])
             }
         })
     }
@@ -191,12 +199,9 @@ impl Setup {
     }
 }
 
-/// What a command prints.
-pub(super) fn output(command: &[OsString]) -> Result<Vec<u8>> {
-    let (program, arguments) = command.split_first().context("a command")?;
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
-    ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(output.stdout)
+/// A program and its arguments.
+pub(super) fn command(program: &Path, arguments: &[&str]) -> Vec<OsString> {
+    std::iter::once(program.into()).chain(arguments.iter().map(OsString::from)).collect()
 }
 
 /// The files below a folder.
@@ -270,8 +275,8 @@ fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
     println!("\ndifferences from the truth");
     for (agent, truth) in &truth.agents {
         let ask = |by: &str| -> Result<Vec<Row>> {
-            let command = setup.at_home(&setup.sabir, &["usage", "--json", "--by", by, "--agent", agent]);
-            Ok(serde_json::from_slice::<Report>(&output(&command)?)?.rows)
+            let asked = command(&setup.sabir, &["usage", "--json", "--by", by, "--agent", agent]);
+            Ok(serde_json::from_slice::<Report>(&setup.output(&asked)?)?.rows)
         };
         let mut wrong = 0;
         for (by, wanted) in [("model", &truth.models), ("day", &truth.days)] {
@@ -295,7 +300,7 @@ fn differences(setup: &Setup, truth: &Truth) -> Result<()> {
         [("ccusage", Work::Ccusage, peers::ccusage as peers::Read), ("codeburn", Work::Codeburn, peers::codeburn)]
     {
         let Some(command) = setup.command(work) else { continue };
-        let said = read(&output(&command)?)?;
+        let said = read(&setup.output(&command)?)?;
         let more = i128::from(said.tokens) - i128::from(tokens);
         println!("  {name:<8} all          {} tokens of {tokens} ({more:+}), cost {:.2} of {cost:.2}", said.tokens, said.cost);
     }
@@ -339,7 +344,7 @@ fn large(setup: &Setup, bench: &Path, megabytes: u64) -> Result<()> {
     for work in [Work::Cold, Work::Results, Work::Ccusage] {
         let Some(command) = setup.command(work) else { continue };
         setup.prepare(work)?;
-        let usage = measured(&setup.xtask, &command)?;
+        let usage = setup.measured(&command)?;
         println!("  {:<32} {:>9.3} CPU s {:>9.1} MB peak", work.name(), usage.cpu_seconds, usage.peak_bytes as f64 / 1e6);
     }
     Ok(())

@@ -9,13 +9,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::write;
 use crate::cut;
-use crate::json::{self, Str};
+use crate::json::{self, Escapes, Str};
 
 /// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ enum Form<'a> {
     Json {
         /// The JSON string with its quotes; holds an escape, and no `\u` escape but those that we would write ourselves.
         json: Cow<'a, str>,
+        /// How many bytes it says.
+        size: usize,
         /// What it says, once somebody asked.
         plain: OnceLock<Box<str>>,
     },
@@ -35,20 +38,22 @@ enum Form<'a> {
 impl<'a> Text<'a> {
     /// The text that a JSON value is, if it is a string.
     pub fn from_json(value: &'a RawValue) -> Option<Self> {
-        Self::from_json_string(value.get())
+        json::escapes_of(value.get()).map(|escapes| Self::from_written(value.get(), escapes))
     }
 
-    /// The text that a JSON value, known to be one, is if it is a string.
-    pub(crate) fn from_json_string(json: &'a str) -> Option<Self> {
-        let inside = json.strip_prefix('"')?.strip_suffix('"')?;
-        if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
-            return Some(Self::from(inside));
+    /// The text of a JSON string in which that is escaped.
+    pub(crate) fn from_written(json: &'a str, escapes: Escapes) -> Self {
+        match escapes {
+            // It may be half of a pair, which only unescaping tells.
+            Escapes { foreign: true, .. } => Self::from(unescaped(json)),
+            Escapes { surplus: 0, .. } => Self::from(between_quotes(json)),
+            Escapes { surplus, .. } => Self::kept(Cow::Borrowed(json), surplus),
         }
-        // A `\u` may be half of a pair, which only unescaping tells.
-        if memchr::memmem::find_iter(inside.as_bytes(), b"\\u").any(|at| !is_control(&inside.as_bytes()[at + 2..])) {
-            return Some(Self::from(unescaped(json)));
-        }
-        Some(Self(Form::Json { json: Cow::Borrowed(json), plain: OnceLock::new() }))
+    }
+
+    fn kept(json: Cow<'a, str>, surplus: usize) -> Self {
+        let size = json.len() - 2 - surplus;
+        Self(Form::Json { json, size, plain: OnceLock::new() })
     }
 
     /// The text of a JSON string that is written inside another one, and what follows it there. Escaped twice, it is
@@ -57,7 +62,7 @@ impl<'a> Text<'a> {
         let mut rest = written.strip_prefix(r#"\""#)?;
         let mut json = String::with_capacity(written.len());
         json.push('"');
-        let mut escaped = false;
+        let mut surplus = 0;
         loop {
             let at = memchr::memchr(b'\\', rest.as_bytes())?;
             json.push_str(&rest[..at]);
@@ -68,16 +73,16 @@ impl<'a> Text<'a> {
                 [b'\\', b'n', ..] => (r"\n", 3),
                 [b'\\', b't', ..] => (r"\t", 3),
                 [b'\\', b'r', ..] => (r"\r", 3),
-                [b'\\', b'u', digits @ ..] if is_control(digits) => (r"\u", 3),
+                [b'\\', b'u', digits @ ..] if json::is_own_unit(digits) => (r"\u", 3),
                 _ => return None,
             };
             json.push_str(escape);
-            escaped = true;
+            surplus += if escape == r"\u" { 5 } else { 1 };
             rest = &rest[at + length..];
         }
-        let text = if escaped {
+        let text = if surplus > 0 {
             json.push('"');
-            Text::from_own_json(json)
+            Text::kept(Cow::Owned(json), surplus)
         } else {
             json.remove(0);
             Text::from(json)
@@ -94,7 +99,7 @@ impl<'a> Text<'a> {
     pub(crate) fn written(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, .. } => json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default(),
+            Form::Json { json, .. } => between_quotes(json),
         }
     }
 
@@ -111,14 +116,14 @@ impl<'a> Text<'a> {
     pub fn size(&self) -> usize {
         match &self.0 {
             Form::Plain(text) => text.len(),
-            Form::Json { json, .. } => said(json.as_bytes()) - 2,
+            Form::Json { size, .. } => *size,
         }
     }
 
     /// Its beginning, of at most so many bytes, with nothing borrowed. Never unescapes.
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
-            Form::Json { json, .. } if json.len() <= bytes => self.clone().into_owned(),
+            Form::Json { size, .. } if *size <= bytes => self.clone().into_owned(),
             Form::Json { json, .. } => Self::of_inside(escaped_head(json, bytes)),
             Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
         }
@@ -146,7 +151,7 @@ impl<'a> Text<'a> {
     pub fn into_owned(self) -> Text<'static> {
         match self.0 {
             Form::Plain(text) => Text::from(text.into_owned()),
-            Form::Json { json, plain } => Text(Form::Json { json: Cow::Owned(json.into_owned()), plain }),
+            Form::Json { json, size, plain } => Text(Form::Json { json: Cow::Owned(json.into_owned()), size, plain }),
         }
     }
 
@@ -162,7 +167,7 @@ impl<'a> Text<'a> {
     pub fn into_string(self) -> String {
         match self.0 {
             Form::Plain(text) => text.into_owned(),
-            Form::Json { json, plain } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
+            Form::Json { json, plain, .. } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
         }
     }
 
@@ -178,41 +183,19 @@ impl<'a> Text<'a> {
 impl Text<'static> {
     /// The text of a JSON string of our own making: with its quotes, with an escape, and with no half of a pair.
     pub(crate) fn from_own_json(json: String) -> Self {
-        Self(Form::Json { json: Cow::Owned(json), plain: OnceLock::new() })
+        let surplus = json::escapes_of(&json).map_or(0, |escapes| escapes.surplus);
+        Self::kept(Cow::Owned(json), surplus)
     }
 }
 
-/// Whether these are the digits of a control character that has no shorter escape, as we write them.
-fn is_control(digits: &[u8]) -> bool {
-    match digits {
-        [b'0', b'0', b'0', low, ..] => matches!(low, b'0'..=b'7' | b'b' | b'e' | b'f'),
-        [b'0', b'0', b'1', low, ..] => matches!(low, b'0'..=b'9' | b'a'..=b'f'),
-        _ => false,
-    }
-}
-
-/// How many bytes a JSON string says, its quotes included.
-fn said(json: &[u8]) -> usize {
-    let count = |what: &[u8]| memchr::memmem::find_iter(json, what).count();
-    // All that is escaped is one byte, as `\n` or as `\u001b`. Counting is much faster than going from one to the next.
-    let (pairs, units) = (count(br"\\"), count(br"\u"));
-    // The second of a pair begins nothing, whatever follows it.
-    if pairs == 0 || units == 0 || memchr::memmem::find(json, br"\\u").is_none() {
-        let backslashes = memchr::memchr_iter(b'\\', json).count();
-        return json.len() - (backslashes - pairs) - 4 * units;
-    }
-    let (mut rest, mut said) = (json, 0);
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        let escape = if rest.get(at + 1) == Some(&b'u') { 6 } else { 2 };
-        said += at + 1;
-        rest = rest.get(at + escape..).unwrap_or_default();
-    }
-    said + rest.len()
+/// What stands between the quotes of a JSON string.
+fn between_quotes(json: &str) -> &str {
+    json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default()
 }
 
 /// The part of a JSON string, without its quotes, that says at most so many bytes.
 fn escaped_head(json: &str, bytes: usize) -> &str {
-    let inside = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default();
+    let inside = between_quotes(json);
     // Bytes of the head as it is written, and as it is said.
     let (mut end, mut said) = (0, 0);
     while let Some(rest) = inside.get(end..).filter(|rest| !rest.is_empty() && said < bytes) {
@@ -247,7 +230,7 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, plain } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
+            Form::Json { json, plain, .. } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
         }
     }
 }
@@ -326,9 +309,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
-            /// Our reader gives it as it is written.
-            fn visit_borrowed_str<E: de::Error>(self, json: &'de str) -> Result<Self::Value, E> {
-                Text::from_json_string(json).ok_or_else(|| E::invalid_value(de::Unexpected::Str(json), &self))
+            /// Our reader gives it as it is written, with what is escaped in it.
+            fn visit_seq<A: de::SeqAccess<'de>>(self, written: A) -> Result<Self::Value, A::Error> {
+                let (json, surplus, foreign) = Deserialize::deserialize(SeqAccessDeserializer::new(written))?;
+                Ok(Text::from_written(json, Escapes { surplus, foreign }))
             }
             /// Any other reader gives what it says.
             fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {

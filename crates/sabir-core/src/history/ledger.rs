@@ -205,11 +205,17 @@ impl Ledger {
 
     /// The number of that model.
     pub fn model_number(&mut self, name: &str) -> u16 {
-        let known = self.models.iter().position(|model| model == name).unwrap_or_else(|| {
+        self.known_model(name.as_bytes()).unwrap_or_else(|| {
             self.models.push(name.to_owned());
-            self.models.len() - 1
-        });
-        u16::try_from(known).unwrap_or(u16::MAX)
+            u16::try_from(self.models.len() - 1).unwrap_or(u16::MAX)
+        })
+    }
+
+    /// The number of that model, if it has one. Nearly every response is of a model that has, and then its name need not be
+    /// read as text.
+    pub fn known_model(&self, name: &[u8]) -> Option<u16> {
+        let number = self.models.iter().position(|model| model.as_bytes() == name)?;
+        Some(u16::try_from(number).unwrap_or(u16::MAX))
     }
 
     /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one, and a
@@ -289,10 +295,9 @@ pub fn id_with(id: u64, figures: impl IntoIterator<Item = u64>) -> u64 {
     figures.into_iter().fold(id, |id, figure| (id ^ figure).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes())
 }
 
-/// The milliseconds since 1970 of a time in RFC 3339. Logs write nearly all of them in one form, which is read by
-/// position.
+/// The milliseconds since 1970 of a time in RFC 3339.
 pub fn time_of(text: &str) -> Option<i64> {
-    Timestamp::parse(text).map(Timestamp::as_millis)
+    Timestamp::millis_of(text.as_bytes())
 }
 
 #[cfg(test)]

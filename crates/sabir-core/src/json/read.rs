@@ -7,10 +7,10 @@
 //! refused, and for values that nobody asks for: of those only the brackets and quotes have to be right.
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
-use super::scan;
+use super::scan::{self, Escapes};
 
 /// Parses a JSON text, as [`serde_json::from_str`] does.
 pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
@@ -50,11 +50,11 @@ struct Reader<'de> {
 }
 
 /// A string as it is written.
+#[derive(Clone, Copy)]
 struct Quoted<'de> {
     /// With its quotes.
     json: &'de str,
-    /// Whether anything in it is escaped.
-    escaped: bool,
+    escapes: Escapes,
 }
 
 #[cold]
@@ -106,9 +106,9 @@ impl<'de> Reader<'de> {
     fn string(&mut self) -> Result<Quoted<'de>, Error> {
         self.peek();
         let start = self.at;
-        let Some(scan::Quoted { end, escaped }) = scan::string(self.text.as_bytes(), start) else { return refused() };
+        let Some(scan::Quoted { end, escapes }) = scan::string(self.text.as_bytes(), start) else { return refused() };
         self.at = end;
-        Ok(Quoted { json: self.since(start), escaped })
+        Ok(Quoted { json: self.since(start), escapes })
     }
 
     /// Steps over what may be a number, `true`, `false` or `null`.
@@ -259,6 +259,27 @@ impl<'de> SeqAccess<'de> for Attempts<'_, 'de> {
     }
 }
 
+/// What is known of a string, as a list: how it is written, and the two figures of its [`Escapes`].
+struct Written<'de> {
+    quoted: Quoted<'de>,
+    told: u8,
+}
+
+impl<'de> SeqAccess<'de> for Written<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        let Quoted { json, escapes } = self.quoted;
+        self.told += 1;
+        match self.told {
+            1 => seed.deserialize(BorrowedStrDeserializer::new(json)).map(Some),
+            2 => seed.deserialize(escapes.surplus.into_deserializer()).map(Some),
+            3 => seed.deserialize(escapes.foreign.into_deserializer()).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
 impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
     type Error = Error;
 
@@ -283,11 +304,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
             Some(b'"') => match self.string()? {
-                Quoted { json, escaped: true } => visitor.visit_string(match scan::unescaped(json) {
+                Quoted { json, escapes } if escapes.any() => visitor.visit_string(match scan::unescaped(json) {
                     Some(text) => text,
                     None => serde_json::from_str(json)?,
                 }),
-                Quoted { json, escaped: false } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
+                Quoted { json, .. } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
             },
             _ => match self.word() {
                 "null" => visitor.visit_unit(),
@@ -320,7 +341,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
             return visitor.visit_seq(Attempts(self));
         }
         if name == TEXT {
-            return visitor.visit_borrowed_str(self.string()?.json);
+            return visitor.visit_seq(Written { quoted: self.string()?, told: 0 });
         }
         if name != RAW_VALUE {
             return visitor.visit_newtype_struct(self);

@@ -1,25 +1,47 @@
-//! Finding where a JSON string ends, in long strings most of all.
+//! Finding where a JSON string ends, and what is escaped in it, in long strings most of all.
 //!
-//! A loop that stops at every escape of a long text spends its time on the stops. Here one pass looks for the closing
-//! quote and a second one, which never stops, makes sure that the string is written as nearly all are. Only a part of
-//! it that has something rare is looked at escape by escape.
+//! A loop that looks at one byte after another spends its time on the bytes that mean nothing. Here many are looked at
+//! together, and only the quotes and backslashes among them one by one:
+//!
+//! ```text
+//! 64 bytes      fn main() {\n    println!(\"hello\");\n}\n", "next": …
+//! stops         ───────────^─────────────^──────^─────^──^─^
+//! ```
+//!
+//! All that anybody wants to know of a string is told by the one pass over it.
 
-use std::ops::Range;
+use wide::u8x16;
 
 /// Where a JSON string ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Quoted {
     /// Behind its closing quote.
     pub(super) end: usize,
-    /// Whether anything in it is escaped.
-    pub(super) escaped: bool,
+    pub(super) escapes: Escapes,
 }
 
-/// Keys, names and ids are looked for in the first so many bytes before anything else is done.
-const SHORT: usize = 40;
+/// What is escaped in a JSON string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Escapes {
+    /// How many bytes more are written than said, where every escape says one byte. Without an escape there are none.
+    pub(crate) surplus: usize,
+    /// There is a `\u` that we would not write: of anything but a control character that has no shorter escape.
+    pub(crate) foreign: bool,
+}
 
-/// How many bytes are looked at by themselves when one of them is rare.
-const BLOCK: usize = 1024;
+impl Escapes {
+    /// Whether anything is escaped.
+    #[inline]
+    pub(crate) fn any(self) -> bool {
+        self.surplus > 0
+    }
+}
+
+/// Sixteen bytes are compared at once; nearly all keys, names and ids end among the first two times sixteen.
+const LANES: usize = 16;
+const SHORT: usize = 2 * LANES;
+/// Of longer strings so many bytes are looked at together, one bit for each.
+const BLOCK: usize = 64;
 
 /// The string that starts there; `None` when none does, or one that is not as JSON wants it.
 #[inline]
@@ -27,61 +49,161 @@ pub(super) fn string(bytes: &[u8], start: usize) -> Option<Quoted> {
     if bytes.get(start) != Some(&b'"') {
         return None;
     }
-    match stop(bytes, start + 1) {
-        Some(end) if bytes[end] == b'"' => Some(Quoted { end: end + 1, escaped: false }),
+    match first_stop(bytes, start + 1, |lanes| is_mark(lanes) | is_control(lanes)) {
+        Some(end) if bytes[end] == b'"' => Some(Quoted { end: end + 1, escapes: Escapes::default() }),
         _ => long_string(bytes, start),
     }
 }
 
-/// The same of a string that is long, or has something in it that matters.
+/// The same of a string that is long, or has something in it that matters. It is kept apart, so that the way of short ones
+/// is short wherever it is taken.
+#[inline(never)]
 fn long_string(bytes: &[u8], start: usize) -> Option<Quoted> {
-    let end = closing_quote(bytes, start, start + 1)?;
-    let mut escaped = false;
-    let mut start = start + 1;
-    while start < end {
-        // A block that ends inside a row of backslashes would hide from both blocks what the row means.
-        let aim = end.min(start + BLOCK);
-        let row = bytes[aim..].iter().take_while(|byte| **byte == b'\\').count();
-        let block = start..aim + row;
-        start = block.end;
-        let looks = if block.end + NEIGHBOURS <= bytes.len() {
-            look(bytes, block.clone())
-        } else {
-            // The text ends too early to look at all neighbours.
-            Looks { rare: true, escaped: bytes[block.clone()].contains(&b'\\') }
-        };
-        if looks.rare && !is_valid(bytes, block) {
-            return None;
+    let mut escapes = Escapes::default();
+    // The least of the bytes before the block, in sixteen parts.
+    let mut least = u8x16::splat(u8::MAX);
+    let mut at = start + 1;
+    loop {
+        let mut end_of_text = [0; BLOCK];
+        let block = block_at(bytes, at, &mut end_of_text)?;
+        let mut stops = marks(block, is_mark);
+        let mut next = at + BLOCK;
+        while stops != 0 {
+            let stop = stops.trailing_zeros() as usize;
+            if block[stop] == b'"' {
+                let has_controls = is_control(least).to_bitmask() != 0 || block[..stop].iter().any(|byte| *byte < 0x20);
+                return (!has_controls).then_some(Quoted { end: at + stop + 1, escapes });
+            }
+            let length = escape(bytes.get(at + stop + 1..)?, &mut escapes)?;
+            let behind = stop + length;
+            if behind >= BLOCK {
+                // The next block begins behind the escape, so that none is ever cut.
+                next = at + behind;
+                break;
+            }
+            stops &= u64::MAX << behind;
         }
-        escaped |= looks.escaped;
+        block.as_chunks().0.iter().for_each(|lanes| least = least.min(u8x16::new(*lanes)));
+        at = next;
     }
-    Some(Quoted { end: end + 1, escaped })
+}
+
+/// Takes note of the escape whose backslash these bytes follow; gives its length. `None` when it is none.
+#[inline]
+fn escape(behind: &[u8], escapes: &mut Escapes) -> Option<usize> {
+    match behind.first()? {
+        b'n' | b'"' | b'\\' | b't' | b'r' | b'/' | b'b' | b'f' => {
+            escapes.surplus += 1;
+            Some(2)
+        }
+        b'u' => {
+            let digits: &[u8; 4] = behind[1..].first_chunk()?;
+            if !digits.iter().all(u8::is_ascii_hexdigit) {
+                return None;
+            }
+            escapes.surplus += 5;
+            escapes.foreign |= !is_own_unit(*digits);
+            Some(6)
+        }
+        _ => None,
+    }
+}
+
+/// Whether these are the digits of a control character that has no shorter escape, as we write them.
+pub(super) fn is_own_unit(digits: [u8; 4]) -> bool {
+    match digits {
+        [b'0', b'0', b'0', low] => matches!(low, b'0'..=b'7' | b'b' | b'e' | b'f'),
+        [b'0', b'0', b'1', low] => matches!(low, b'0'..=b'9' | b'a'..=b'f'),
+        _ => false,
+    }
 }
 
 /// Where the string ends that starts there: behind its closing quote. What is between the quotes is not looked at.
 #[inline]
 pub(super) fn end(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    while let Some(word) = word_at(bytes, at).filter(|_| at <= start + SHORT) {
-        let found = (equal(word, b'"') | equal(word, b'\\')) & HIGHS;
-        if found != 0 {
-            at += first_byte(found);
-            if bytes[at] == b'"' {
-                return Some(at + 1);
-            }
-            break;
-        }
-        at += 8;
+    match first_stop(bytes, start + 1, is_mark) {
+        Some(end) if bytes[end] == b'"' => Some(end + 1),
+        _ => long_end(bytes, start),
     }
-    closing_quote(bytes, start, at).map(|end| end + 1)
 }
 
-/// The closing quote of the string that starts there, from a place on that no escape reaches over.
-fn closing_quote(bytes: &[u8], start: usize, from: usize) -> Option<usize> {
-    let quotes = memchr::memchr_iter(b'"', bytes.get(from..)?).map(|offset| from + offset);
-    // The opening quote ends every row of backslashes.
-    let is_escaped = |at: usize| bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
-    quotes.into_iter().find(|at| !is_escaped(*at))
+/// The same of a string that is long, or has an escape in it.
+#[inline(never)]
+fn long_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    let mut carry = false;
+    loop {
+        let mut end_of_text = [0; BLOCK];
+        let block = block_at(bytes, at, &mut end_of_text)?;
+        let ends = marks(block, is_quote) & !escaped(marks(block, is_backslash), &mut carry);
+        if ends != 0 {
+            return Some(at + ends.trailing_zeros() as usize + 1);
+        }
+        at += BLOCK;
+    }
+}
+
+/// Which bytes are behind a backslash that escapes them, by the places of all backslashes. The carry says whether the byte
+/// before the block escapes the first one, and then whether the last one escapes the byte behind it.
+#[inline]
+fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
+    const EVEN: u64 = 0x5555_5555_5555_5555;
+    // Of a row of backslashes every second one escapes. Where a row begins at an odd place, adding its first place to it
+    // turns the row over, and tells even from odd for all rows at once.
+    let first = u64::from(*carry);
+    let backslashes = backslashes & !first;
+    let behind = backslashes << 1 | first;
+    let odd_rows = backslashes & !EVEN & !behind;
+    let (turned, over) = odd_rows.overflowing_add(backslashes);
+    *carry = over;
+    (EVEN ^ (turned << 1)) & behind
+}
+
+#[inline]
+fn is_quote(lanes: u8x16) -> u8x16 {
+    lanes.simd_eq(u8x16::splat(b'"'))
+}
+
+#[inline]
+fn is_backslash(lanes: u8x16) -> u8x16 {
+    lanes.simd_eq(u8x16::splat(b'\\'))
+}
+
+#[inline]
+fn is_mark(lanes: u8x16) -> u8x16 {
+    is_quote(lanes) | is_backslash(lanes)
+}
+
+#[inline]
+fn is_control(lanes: u8x16) -> u8x16 {
+    lanes.min(u8x16::splat(0x1f)).simd_eq(lanes)
+}
+
+/// The bytes of a block that are so, the first one lowest.
+#[inline]
+fn marks(block: &[u8; BLOCK], is: impl Fn(u8x16) -> u8x16) -> u64 {
+    let lanes = block.as_chunks::<LANES>().0.iter().enumerate();
+    lanes.fold(0, |marks, (place, lanes)| marks | u64::from(is(u8x16::new(*lanes)).to_bitmask()) << (place * LANES))
+}
+
+/// The first byte that is so, if it is among the first few from there on and the text does not end so soon.
+#[inline]
+fn first_stop(bytes: &[u8], start: usize, is: impl Fn(u8x16) -> u8x16) -> Option<usize> {
+    let short: &[u8; SHORT] = bytes.get(start..)?.first_chunk()?;
+    let lanes = short.as_chunks::<LANES>().0.iter().enumerate();
+    let stops = lanes.fold(0, |stops: u32, (place, lanes)| stops | is(u8x16::new(*lanes)).to_bitmask() << (place * LANES));
+    (stops != 0).then(|| start + stops.trailing_zeros() as usize)
+}
+
+/// The bytes from there on; at the end of the text as many as there are, and zeros. `None` when there are none.
+#[inline]
+fn block_at<'b>(bytes: &'b [u8], at: usize, end_of_text: &'b mut [u8; BLOCK]) -> Option<&'b [u8; BLOCK]> {
+    let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+    if let Some(block) = rest.first_chunk() {
+        return Some(block);
+    }
+    end_of_text[..rest.len()].copy_from_slice(rest);
+    Some(end_of_text)
 }
 
 /// What a JSON string says, in memory that is taken once. `None` when it holds a pair of escapes or half of one, or what
@@ -112,108 +234,11 @@ pub(super) fn unescaped(json: &str) -> Option<String> {
     Some(text)
 }
 
-const ONES: u64 = u64::MAX / 255;
-const HIGHS: u64 = ONES * 0x80;
-
-/// Eight bytes, the first one lowest.
-#[inline]
-fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
-}
-
-/// A byte that is below a limit gets its high bit set when the limit is taken from it. A borrow can only spoil bytes behind
-/// the first one that is found.
-#[inline]
-fn below(word: u64, limit: u64) -> u64 {
-    word.wrapping_sub(ONES * limit) & !word
-}
-
-#[inline]
-fn equal(word: u64, byte: u8) -> u64 {
-    below(word ^ (ONES * u64::from(byte)), 1)
-}
-
-/// Which byte the lowest high bit is of.
-#[inline]
-fn first_byte(found: u64) -> usize {
-    found.trailing_zeros() as usize / 8
-}
-
-/// The first quote, backslash or control character, if it is among the first bytes from there on.
-#[inline]
-fn stop(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start;
-    while at < start + SHORT {
-        let Some(word) = word_at(bytes, at) else {
-            let found = bytes.get(at..)?.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'));
-            return found.map(|found| at + found);
-        };
-        let found = (below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')) & HIGHS;
-        if found != 0 {
-            return Some(at + first_byte(found));
-        }
-        at += 8;
-    }
-    None
-}
-
-struct Looks {
-    /// A control character, three backslashes in a row, or an escape that is not one of the usual ones.
-    rare: bool,
-    escaped: bool,
-}
-
-/// How many bytes behind a backslash belong to the longest escape.
-const NEIGHBOURS: usize = 5;
-
-/// Looks at every byte of a block inside the quotes, together with its neighbours. Nothing depends on the byte before
-/// and nothing branches, so the compiler can do many bytes at a time.
-#[allow(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
-fn look(bytes: &[u8], block: Range<usize>) -> Looks {
-    let length = block.len();
-    // Slices of one length, so that no index is checked in the loop: the byte before, the byte, and those behind it.
-    let at = |offset: usize| &bytes[block.start + offset - 1..][..length];
-    let (before, byte, after, digits) = (at(0), at(1), at(2), [at(3), at(4), at(5), at(6)]);
-    let (mut rare, mut escaped) = (false, false);
-    for index in 0..length {
-        let backslash = byte[index] == b'\\';
-        // The second of two backslashes starts no escape, unless there are more.
-        let second = before[index] == b'\\';
-        let first = after[index] == b'\\';
-        // What programs colour their output with is a control character, and usual.
-        let colours = (after[index] == b'u')
-            & (digits[0][index] == b'0')
-            & (digits[1][index] == b'0')
-            & ((digits[2][index] | 1) == b'1')
-            & ((digits[3][index].wrapping_sub(b'0') < 10) | (digits[3][index].wrapping_sub(b'a') < 6));
-        let short = (after[index] == b'n') | (after[index] == b'"') | (after[index] == b't') | (after[index] == b'r');
-        let usual = first | short | colours;
-        rare |= (byte[index] < 0x20) | (backslash & ((second & first) | !(second | usual)));
-        escaped |= backslash;
-    }
-    Looks { rare, escaped }
-}
-
-/// Whether a block has no control characters and all its escapes are ones that JSON has.
-fn is_valid(bytes: &[u8], block: Range<usize>) -> bool {
-    let mut at = block.start;
-    while let Some(offset) = bytes.get(at..block.end).and_then(|rest| memchr::memchr(b'\\', rest)) {
-        at += offset;
-        at += match &bytes[at + 1..] {
-            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
-            [b'u', digits @ ..] if digits.len() >= 4 && digits[..4].iter().all(u8::is_ascii_hexdigit) => 6,
-            _ => return false,
-        };
-    }
-    // Values, not references: the compiler takes the least of many bytes at a time.
-    bytes[block].iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20
-}
-
 #[cfg(test)]
 mod tests {
     use serde::de::IgnoredAny;
 
-    use super::{BLOCK, SHORT, end, stop, string, unescaped};
+    use super::{BLOCK, Escapes, SHORT, end, string, unescaped};
 
     #[test]
     fn what_is_unescaped_at_once_is_what_serde_json_reads() {
@@ -233,19 +258,48 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_that_matters_is_found_wherever_it_is() {
-        for at in 0..SHORT {
-            for (byte, found) in
-                [(b'"', true), (b'\\', true), (0, true), (0x1f, true), (0x20, false), (0x80, false), (0xff, false)]
-            {
-                for (before, behind) in [(b'a', b'"'), (b' ', b'\n'), (0xe9, b'a'), (b'#', 0)] {
-                    let mut bytes = vec![before; at];
-                    bytes.extend([byte, behind, behind]);
-                    let wanted =
-                        bytes.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')).filter(|at| *at < SHORT);
-                    assert_eq!(stop(&bytes, 0), wanted, "{bytes:?}");
-                    assert!(!found || wanted == Some(at));
+    fn a_byte_that_matters_is_found_wherever_it_is() {
+        for at in 0..3 * BLOCK {
+            for (byte, is_end, is_refused) in [
+                (b'"', true, false),
+                (0, false, true),
+                (0x1f, false, true),
+                (0x20, false, false),
+                (0x7f, false, false),
+                (0x80, false, false),
+                (0xff, false, false),
+            ] {
+                for behind in ["\"", "aaaa\"", "\", \n\u{0}\"", &format!("{}\" \"", "a".repeat(2 * BLOCK))] {
+                    let mut bytes = vec![b'a'; at + 1];
+                    bytes[0] = b'"';
+                    bytes.push(byte);
+                    bytes.extend(behind.bytes());
+                    let closing = if is_end { at + 1 } else { at + 2 + behind.find('"').expect("a quote") };
+                    let wanted = (!is_refused).then_some(closing + 1);
+                    assert_eq!(string(&bytes, 0).map(|found| found.end), wanted, "{bytes:?}");
+                    assert_eq!(end(&bytes, 0), Some(closing + 1), "{bytes:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_escaped_is_counted() {
+        for before in 0..2 * BLOCK {
+            for (json, surplus, foreign) in [
+                ("", 0, false),
+                (r#"\n\t\r\"\\\/\b\f"#, 8, false),
+                (r"\u001b[0m", 5, false),
+                (r"\\u001b", 1, false),
+                (r"\\\u0000", 6, false),
+                (r"\u001B", 5, true),
+                (r"\u000a", 5, true),
+                (r"\u00e9\n", 6, true),
+                (r"\ud83d\ude00", 10, true),
+            ] {
+                let json = format!("\"{}{json}é\"", "a".repeat(before));
+                let found = string(json.as_bytes(), 0).expect("a string");
+                assert_eq!((found.end, found.escapes), (json.len(), Escapes { surplus, foreign }), "{json}");
             }
         }
     }
@@ -257,8 +311,8 @@ mod tests {
             assert_eq!(end(text), Some(text.len() - 2), "{text}");
         }
         // A quote behind any number of backslashes, anywhere.
-        for before in 0..2 * SHORT {
-            for backslashes in 0..20 {
+        for before in 0..2 * BLOCK {
+            for backslashes in (0..20).chain(60..70) {
                 let text = format!("\"{}{}\" x\"", "a".repeat(before), "\\".repeat(backslashes));
                 let wanted = if backslashes % 2 == 0 { text.len() - 3 } else { text.len() };
                 assert_eq!(end(&text), Some(wanted), "{text}");
@@ -269,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_string_ends_at_the_quote_that_is_not_escaped() {
-        let of = |text: &'static str| string(text.as_bytes(), 0).map(|found| (&text[..found.end], found.escaped));
+        let of = |text: &'static str| string(text.as_bytes(), 0).map(|found| (&text[..found.end], found.escapes.any()));
         assert_eq!(of(r#""" and more"#), Some((r#""""#, false)));
         assert_eq!(of(r#""plain" "more""#), Some((r#""plain""#, false)));
         assert_eq!(of(r#""a\"b\\" "more""#), Some((r#""a\"b\\""#, true)));

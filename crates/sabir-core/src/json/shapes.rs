@@ -51,26 +51,42 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    struct Lenient<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Lenient<T> {
-        type Value = Option<T>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a value")
-        }
-        /// Our reader tries, and steps over what is of another shape.
-        fn visit_seq<A: de::SeqAccess<'de>>(self, mut shapes: A) -> Result<Self::Value, A::Error> {
-            let value = shapes.next_element()?;
-            if value.is_none() && shapes.next_element::<&RawValue>()?.is_none() {
-                return Err(de::Error::custom("not JSON"));
-            }
-            Ok(value)
-        }
-        /// Of any other reader.
-        fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-            <&'de RawValue>::deserialize(deserializer).map(|raw| parse(raw.get()))
-        }
+    deserializer.deserialize_newtype_struct(read::SHAPES, Fitting::<T, &'de RawValue>(PhantomData))
+}
+
+/// The same for large fields, of which mostly nobody wants to know more: of what does not fit, only the brackets and quotes
+/// have to be right.
+pub(crate) fn fitting<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_newtype_struct(read::SHAPES, Fitting::<T, Unread<'de>>(PhantomData))
+}
+
+/// A value of one shape, or one that is stepped over as another.
+struct Fitting<T, Other>(PhantomData<(T, Other)>);
+
+impl<'de, T: Deserialize<'de>, Other: Deserialize<'de>> Visitor<'de> for Fitting<T, Other> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
     }
-    deserializer.deserialize_newtype_struct(read::SHAPES, Lenient(PhantomData))
+
+    /// Our reader tries, and steps over what is of another shape.
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut shapes: A) -> Result<Self::Value, A::Error> {
+        let value = shapes.next_element()?;
+        if value.is_none() && shapes.next_element::<Other>()?.is_none() {
+            return Err(de::Error::custom("not JSON"));
+        }
+        Ok(value)
+    }
+
+    /// Of any other reader.
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        <&'de RawValue>::deserialize(deserializer).map(|raw| parse(raw.get()))
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +114,20 @@ mod tests {
         for json in [r#"{"list":["\x"]}"#, r#"{"list":[nul]}"#, r#"{"list":["a"}"#, r#"{"list":}"#] {
             assert_eq!(parse::<Message<'_>>(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn of_a_large_field_of_another_shape_nothing_is_looked_at() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Message {
+            #[serde(default, deserialize_with = "crate::json::fitting")]
+            large: Option<(u8, u8)>,
+        }
+        for (json, large) in [(r#"{"large":[1,2]}"#, Some((1, 2))), (r#"{"large":"\x"}"#, None), (r#"{"large":{"a":nul}}"#, None)]
+        {
+            assert_eq!(parse(json), Some(Message { large }), "{json}");
+        }
+        assert_eq!(parse::<Message>(r#"{"large":["a"}"#), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 
 use super::{Str, scan};
 use crate::line::text_of;
+use crate::time::Timestamp;
 
 /// A place in a JSON text.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +69,25 @@ impl<'a> Walk<'a> {
 
     /// The next key of the object, its value being next; `None` behind the end of the object. The value has to be read
     /// or [stepped over](Self::skip).
-    #[inline]
+    #[allow(clippy::inline_always, reason = "there are dozens on every line, and a call costs as much as a short key")]
+    #[inline(always)]
     pub(crate) fn key(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
+        // Nearly all lines are written without white space.
+        let comma = usize::from(self.bytes.get(self.at) == Some(&b','));
+        let start = self.at + comma;
+        if self.bytes.get(start) == Some(&b'"')
+            && let Some(end) = scan::end(self.bytes, start)
+            && self.bytes.get(end) == Some(&b':')
+        {
+            self.at = end + 1;
+            return Ok(Some(&self.bytes[start + 1..end - 1]));
+        }
+        self.spaced_key()
+    }
+
+    /// The same of a key with white space around it, of none, and of what is no key.
+    #[inline(never)]
+    fn spaced_key(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
         if !self.more(b'}')? {
             return Ok(None);
         }
@@ -132,8 +150,12 @@ impl<'a> Walk<'a> {
     /// The next value as it is written between its quotes, if it is a text: for words that are only compared.
     #[inline]
     pub(crate) fn word(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
-        let json = self.value()?;
-        Ok(json.strip_prefix(b"\"").and_then(|json| json.strip_suffix(b"\"")))
+        if self.peek() != b'"' {
+            return self.skip().map(|()| None);
+        }
+        let start = self.at;
+        self.at = scan::end(self.bytes, start).ok_or(NotJson)?;
+        Ok(Some(&self.bytes[start + 1..self.at - 1]))
     }
 
     /// The next value, if it is a text.
@@ -142,7 +164,13 @@ impl<'a> Walk<'a> {
         self.word()?.map(text).transpose()
     }
 
-    /// The same, of a long text only how it begins: so many bytes of what is written, or a few more.
+    /// The next value, if it is a moment: in milliseconds since 1970.
+    #[inline]
+    pub(crate) fn time(&mut self) -> Result<Option<i64>, NotJson> {
+        Ok(self.word()?.and_then(|written| Timestamp::millis_of(written).or_else(|| escaped_time(written))))
+    }
+
+    /// The next text, of a long one only how it begins: so many bytes of what is written, or a few more.
     pub(crate) fn text_up_to(&mut self, enough: usize) -> Result<Option<Str<'a>>, NotJson> {
         let Some(inside) = self.word()? else { return Ok(None) };
         let mut end = 0;
@@ -240,6 +268,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    #[inline(never)]
     fn skip_nested(&mut self) -> Result<(), NotJson> {
         let mut depth = 0_usize;
         loop {
@@ -265,9 +294,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What is written between the quotes of a JSON string.
+/// The text of what is written between the quotes of a JSON string.
 #[inline]
-fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
+pub(crate) fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
     match std::str::from_utf8(inside) {
         Ok(text) if memchr::memchr(b'\\', inside).is_none() => Ok(Str(Cow::Borrowed(text))),
         _ => unescaped(inside),
@@ -280,6 +309,13 @@ fn unescaped(inside: &[u8]) -> Result<Str<'static>, NotJson> {
     let json = format!("\"{}\"", text_of(inside));
     let text: String = serde_json::from_str(&super::without_lone_surrogates(&json)).map_err(|_| NotJson)?;
     Ok(Str(Cow::Owned(text)))
+}
+
+/// A moment some of whose characters are escaped, which nobody does.
+#[cold]
+fn escaped_time(written: &[u8]) -> Option<i64> {
+    let text = text(written).ok().filter(|text| text.len() < written.len())?;
+    Timestamp::millis_of(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -12,6 +12,7 @@ use sabir_core::history::{History, Part, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Folders;
+use super::look::{Base, Look};
 use crate::layout::RunFolder;
 
 /// Where to look: the user's home folder and the variables that move an agent's folder.
@@ -82,8 +83,8 @@ pub fn find_in(folders: &mut Folders, places: &Places, chosen: impl Fn(&Agent) -
         roots.sort();
         roots.dedup();
         for root in roots {
-            let mut walk = Walk { agent, history, folders, found: &mut found, names: Vec::new() };
-            walk.root(&root);
+            let base = Base::new(&root);
+            Walk { agent, history, root: &root, base, folders, found: &mut found }.start();
         }
     }
     found
@@ -104,69 +105,92 @@ fn named_by(root: &Root, places: &Places) -> Vec<PathBuf> {
 struct Walk<'w> {
     agent: &'static Agent,
     history: &'w History,
+    root: &'w Path,
+    base: Base<'w>,
     folders: &'w mut Folders,
     found: &'w mut Found,
-    /// The names below the root.
-    names: Vec<String>,
 }
 
 impl Walk<'_> {
     /// A root is a folder, or the one file that an agent keeps.
-    fn root(&mut self, root: &Path) {
-        match root.file_name().and_then(|name| name.to_str()).filter(|_| root.is_file()) {
-            Some(name) => {
-                self.names.push(name.to_owned());
-                self.file(root.to_path_buf());
-                self.names.pop();
+    fn start(&mut self) {
+        match self.base.look("") {
+            Ok(look) if look.is_file => {
+                let name = self.root.file_name().and_then(|name| name.to_str());
+                if let Some(role) = name.and_then(|name| self.role(name)) {
+                    self.file("", role);
+                }
             }
-            None => self.folder(root),
-        }
-    }
-
-    fn folder(&mut self, folder: &Path) {
-        let names = match self.folders.names(folder) {
-            Ok(names) => names,
+            Ok(_) => self.folder(&mut String::new()),
             // An agent that was never used has no folder.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.names.is_empty() => return,
-            Err(error) => return self.found.failures.push((folder.to_path_buf(), error)),
-        };
-        for (name, is_folder) in names {
-            let path = folder.join(&name);
-            self.names.push(name);
-            if !is_folder {
-                self.file(path);
-            } else if self.names.len() < DEPTH {
-                self.folder(&path);
-            }
-            self.names.pop();
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.found.failures.push((self.root.to_path_buf(), error)),
         }
     }
 
-    fn file(&mut self, path: PathBuf) {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        let role = match (self.history.part)(&names) {
-            None => return,
-            Some(Part::Session(id)) => Role::Session(id.to_owned()),
-            Some(Part::Of(id)) => Role::Of(id.to_owned()),
-            Some(Part::Stray) => Role::Stray,
-            Some(Part::Database) => Role::Database,
+    /// Looks into the folder at a path below the root, which is as it was afterwards.
+    fn folder(&mut self, below: &mut String) {
+        let path = self.path(below);
+        let names = match self.base.look(below).and_then(|look| self.folders.names(&path, &look)) {
+            Ok(names) => names,
+            Err(error) => return self.found.failures.push((path, error)),
         };
-        match fs::metadata(&path) {
-            Ok(data) if data.is_file() => {
+        let length = below.len();
+        for (name, is_folder) in names.iter() {
+            if length > 0 {
+                below.push('/');
+            }
+            below.push_str(name);
+            if !is_folder {
+                if let Some(role) = self.role(below) {
+                    self.file(below, role);
+                }
+            } else if below.split('/').count() < DEPTH {
+                self.folder(below);
+            }
+            below.truncate(length);
+        }
+    }
+
+    /// What the file is whose names below the root are these.
+    fn role(&self, below: &str) -> Option<Role> {
+        let mut names = [""; DEPTH];
+        let mut count = 0;
+        for (place, name) in names.iter_mut().zip(below.split('/')) {
+            *place = name;
+            count += 1;
+        }
+        Some(match (self.history.part)(&names[..count])? {
+            Part::Session(id) => Role::Session(id.to_owned()),
+            Part::Of(id) => Role::Of(id.to_owned()),
+            Part::Stray => Role::Stray,
+            Part::Database => Role::Database,
+        })
+    }
+
+    fn file(&mut self, below: &str, role: Role) {
+        let path = self.path(below);
+        match self.base.look(below) {
+            Ok(look) if look.is_file => {
                 // What was written last to a database is in a file beside it.
-                let beside = (role == Role::Database).then(|| fs::metadata(with_ending(&path, "-wal")).ok()).flatten();
+                let beside = (role == Role::Database).then(|| Look::at(&with_ending(&path, "-wal")).ok()).flatten();
                 self.found.files.push(LogFile {
                     agent: self.agent,
                     role,
-                    size: data.len() + beside.as_ref().map_or(0, Metadata::len),
-                    modified: modified(&data).max(beside.as_ref().map_or(0, modified)),
-                    identity: identity(&data),
+                    size: look.size + beside.map_or(0, |beside| beside.size),
+                    modified: look.modified.max(beside.map_or(0, |beside| beside.modified)),
+                    identity: look.identity,
                     path,
                 });
             }
             Ok(_) => {}
             Err(error) => self.found.failures.push((path, error)),
         }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        // To join nothing would put a slash behind it.
+        if below.is_empty() { self.root.to_path_buf() } else { self.root.join(below) }
     }
 }
 
@@ -180,16 +204,4 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 pub(crate) fn modified(data: &Metadata) -> i64 {
     let since = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
-}
-
-#[cfg(unix)]
-fn identity(data: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt as _;
-    (data.dev(), data.ino())
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> (u64, u64) {
-    // There the path, the size and the time of writing have to do.
-    (0, 0)
 }

@@ -3,13 +3,14 @@
 //! A folder tells when an entry of it was last added, removed or renamed, by a clock that nobody can set back. What was
 //! written to the files in it the folder does not tell: they are asked one by one, always.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::look::Look;
 use crate::index::Remembered;
 
 /// Folders change by the tick of a clock, on some systems one of two seconds. Who lists a folder in the tick of its last
@@ -24,34 +25,37 @@ pub struct Folders(pub(crate) Remembered<Listing>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     stamp: Stamp,
-    /// The names in their order, each with a `/` behind it if it is a folder and else with a zero. No name has either.
-    names: String,
+    names: Names,
 }
+
+/// The names in their order, each with a `/` behind it if it is a folder and else with a zero. No name has either.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Names(String);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     identity: (u64, u64),
     /// When its entries last changed, in seconds and nanoseconds since 1970.
-    changed: (i64, i64),
+    changed: (i64, u32),
 }
 
 impl Folders {
-    /// The names in a folder, each with whether it is a folder's, in their order.
-    pub(crate) fn names(&mut self, folder: &Path) -> io::Result<Vec<(String, bool)>> {
-        let stamp = Stamp::of(&fs::metadata(folder)?);
+    /// The names in a folder of which that is known.
+    pub(super) fn names(&mut self, folder: &Path, look: &Look) -> io::Result<Names> {
+        let stamp = Stamp { identity: look.identity, changed: look.changed };
         if let Some(listing) = self.0.recall(folder, |listing| listing.stamp == stamp) {
-            return Ok(listing.names().collect());
+            return Ok(listing.names.clone());
         }
         let (names, is_whole) = list(folder)?;
         if is_whole && stamp.is_settled() {
-            self.0.remember(folder, Listing::of(stamp, &names));
+            self.0.remember(folder, Listing { stamp, names: names.clone() });
         }
         Ok(names)
     }
 }
 
 /// The names in a folder, and whether all entries could be looked at: some file systems fail at one of many.
-fn list(folder: &Path) -> io::Result<(Vec<(String, bool)>, bool)> {
+fn list(folder: &Path) -> io::Result<(Names, bool)> {
     let (mut names, mut is_whole) = (Vec::new(), true);
     for entry in fs::read_dir(folder)? {
         match entry.and_then(|entry| Ok((entry.file_name().into_string(), entry.file_type()?.is_dir()))) {
@@ -62,59 +66,51 @@ fn list(folder: &Path) -> io::Result<(Vec<(String, bool)>, bool)> {
         }
     }
     names.sort_unstable();
-    Ok((names, is_whole))
+    Ok((names.iter().map(|(name, is_folder)| (name.as_str(), *is_folder)).collect(), is_whole))
 }
 
-impl Listing {
-    fn of(stamp: Stamp, list: &[(String, bool)]) -> Self {
+impl<'n> FromIterator<(&'n str, bool)> for Names {
+    fn from_iter<I: IntoIterator<Item = (&'n str, bool)>>(list: I) -> Self {
         let mut names = String::new();
         for (name, is_folder) in list {
             names.push_str(name);
-            names.push(if *is_folder { '/' } else { '\0' });
+            names.push(if is_folder { '/' } else { '\0' });
         }
-        Self { stamp, names }
+        Self(names)
     }
+}
 
-    fn names(&self) -> impl Iterator<Item = (String, bool)> {
-        self.names.split_inclusive(['/', '\0']).filter_map(|name| {
+impl Names {
+    /// Each name, and whether it is a folder's.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.split_inclusive(['/', '\0']).filter_map(|name| {
             let end = name.len().checked_sub(1)?;
-            Some((name[..end].to_owned(), name.ends_with('/')))
+            Some((&name[..end], name.ends_with('/')))
         })
     }
 }
 
 impl Stamp {
-    #[cfg(unix)]
-    fn of(data: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt as _;
-        Self { identity: (data.dev(), data.ino()), changed: (data.ctime(), data.ctime_nsec()) }
-    }
-
-    /// There folders do not tell: they may have changed at any moment.
-    #[cfg(not(unix))]
-    fn of(_: &Metadata) -> Self {
-        Self { identity: (0, 0), changed: (i64::MAX, 0) }
-    }
-
     /// Whether its last change is so long ago that another one would be another moment.
     fn is_settled(&self) -> bool {
         let since_1970 = u64::try_from(self.changed.0).map_or(Duration::ZERO, Duration::from_secs);
-        UNIX_EPOCH.checked_add(since_1970 + TICK).is_some_and(|then| then < SystemTime::now())
+        since_1970.checked_add(TICK).and_then(|then| UNIX_EPOCH.checked_add(then)).is_some_and(|then| then < SystemTime::now())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
-    use super::{Folders, Listing, Stamp};
+    use super::{Folders, Listing, Names, Stamp};
+    use crate::history::look::Look;
 
     #[test]
     fn names_come_back_in_their_order() {
-        let names = [("a\nb".to_owned(), true), ("c d.jsonl".to_owned(), false), ("é".to_owned(), true)];
-        let stamp = Stamp { identity: (1, 2), changed: (3, 4) };
-        assert_eq!(Listing::of(stamp, &names).names().collect::<Vec<_>>(), names);
-        assert_eq!(Listing::of(stamp, &[]).names().count(), 0);
+        let names = [("a\nb", true), ("c d.jsonl", false), ("é", true)];
+        assert_eq!(names.into_iter().collect::<Names>().iter().collect::<Vec<_>>(), names);
+        assert_eq!(Names::default().iter().count(), 0);
     }
 
     #[test]
@@ -122,18 +118,20 @@ mod tests {
     fn a_folder_is_listed_again_when_it_has_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.jsonl"), "").expect("written");
-        let stamp = Stamp::of(&fs::metadata(folder.path()).expect("there"));
-        let told = [("told".to_owned(), false)];
-        let names = |stamp: Stamp| {
+        let look = Look::at(folder.path()).expect("there");
+        let told: Names = [("told", false)].into_iter().collect();
+        let names = |look: Look| {
             let mut folders = Folders::default();
-            folders.0.remember(folder.path(), Listing::of(stamp, &told));
-            folders.names(folder.path()).expect("read")
+            let stamp = Stamp { identity: look.identity, changed: look.changed };
+            folders.0.remember(folder.path(), Listing { stamp, names: told.clone() });
+            folders.names(folder.path(), &Look::at(folder.path()).expect("there")).expect("read")
         };
-        assert_eq!(names(stamp), told);
-        let seconds = stamp.changed.0;
-        for other in [Stamp { identity: (0, 0), ..stamp }, Stamp { changed: (seconds - 1, 0), ..stamp }] {
-            assert_eq!(names(other), [("a.jsonl".to_owned(), false)]);
+        assert_eq!(names(look), told);
+        let seconds = look.changed.0;
+        for other in [Look { identity: (0, 0), ..look }, Look { changed: (seconds - 1, 0), ..look }] {
+            assert_eq!(names(other), [("a.jsonl", false)].into_iter().collect());
         }
+        assert!(Folders::default().names(Path::new("/nowhere/at/all"), &look).is_err());
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
     let Some(history) = &log.agent.history else { return Ok(()) };
     let mut file = File::open(&log.path)?;
     let whole = log.path.extension().is_some_and(|extension| extension == "json");
-    if whole || progress.read_to > 0 && tail(&mut file, progress.read_to)? != Some(progress.tail) {
+    let goes_on = progress.read_to > 0;
+    if whole || goes_on && tail(&mut file, progress.read_to)? != Some(progress.tail) {
         *ledger = Ledger::default();
         *progress = Progress::default();
     }
@@ -50,7 +51,9 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         progress.read_to = text.len() as u64;
         return Ok(());
     }
-    file.seek(SeekFrom::Start(progress.read_to))?;
+    if goes_on {
+        file.seek(SeekFrom::Start(progress.read_to))?;
+    }
     lines.restart();
     let mut note = |line: RawLine<'_>, ledger: &mut Ledger| {
         if line.cut > 0 {
@@ -60,7 +63,9 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         }
     };
     let mut seen = 0;
-    loop {
+    let mut last = None;
+    // What has come since somebody asked for the size is left for the next time, so that nobody need ask for the end.
+    while seen == 0 || progress.read_to + seen != log.size {
         let count = match file.read(lines.space()) {
             Ok(0) => break,
             Ok(count) => count,
@@ -69,6 +74,7 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         };
         lines.filled(count);
         seen += count as u64;
+        last = Tail::of(lines.latest(count), progress.read_to + seen);
         while let Some(line) = lines.next_line() {
             note(line, ledger);
         }
@@ -81,8 +87,19 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
     }
     progress.unfinished = progress.read_to + seen < log.size;
     progress.read_to += seen;
-    progress.tail = tail(&mut file, progress.read_to)?.unwrap_or_default();
+    progress.tail = match last.filter(|_| pending == 0) {
+        Some(tail) => tail,
+        None => tail(&mut file, progress.read_to)?.unwrap_or_default(),
+    };
     Ok(())
+}
+
+impl Tail {
+    /// The digest of what a file holds before a position, if that much of it is the end of these bytes.
+    fn of(bytes: &[u8], end: u64) -> Option<Self> {
+        let length = usize::try_from(end).map_or(TAIL, |end| end.min(TAIL));
+        bytes.len().checked_sub(length).map(|start| Self(crc32c::crc32c(&bytes[start..])))
+    }
 }
 
 /// Whether a line is one JSON object and not the beginning of one.
@@ -99,6 +116,6 @@ fn tail(file: &mut File, end: u64) -> io::Result<Option<Tail>> {
     file.seek(SeekFrom::Start(start))?;
     match file.read_exact(bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        read => read.map(|()| Some(Tail(crc32c::crc32c(bytes)))),
+        read => read.map(|()| Tail::of(bytes, end)),
     }
 }

@@ -14,7 +14,7 @@
 //! put in its place: who reads sees the one or the other. Nothing waits for the disk: to lose the index costs a reading.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
 /// Another number is another file.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEAD: usize = 12;
 const ENTRY_HEAD: usize = 8;
 /// No entry is larger: one session has a few hundred bytes for each of its responses.
@@ -60,37 +60,26 @@ impl IndexFile {
         let mut index = Self { path: path.to_path_buf(), sound: false, bytes: 0 };
         if let Ok(file) = File::open(path) {
             // What was read up to an error is right.
-            index.sound = index.read(BufReader::with_capacity(CHUNK, file), take).unwrap_or(false);
+            index.sound = index.read(Pieces { file, buffer: Vec::new(), start: 0, end: 0 }, take).unwrap_or(false);
         }
         index
     }
 
     /// Whether it could be read to its end.
-    fn read(&mut self, mut file: impl Read, take: &mut dyn FnMut(Known<'_>, u64)) -> io::Result<bool> {
-        let mut found = [0; HEAD];
-        file.read_exact(&mut found)?;
-        if found != head() {
+    fn read(&mut self, mut file: Pieces, take: &mut dyn FnMut(Known<'_>, u64)) -> io::Result<bool> {
+        if file.next(HEAD)? != Some(&head()) {
             return Ok(false);
         }
-        let mut bytes = Vec::new();
         loop {
-            bytes.clear();
-            if file.by_ref().take(ENTRY_HEAD as u64).read_to_end(&mut bytes)? == 0 {
-                return Ok(true);
-            }
-            let (Some(length), Some(digest)) =
-                (field(&bytes, 0).map(u32::from_le_bytes), field(&bytes, 4).map(u32::from_le_bytes))
+            let Some(bytes) = file.next(ENTRY_HEAD)? else { return Ok(file.is_empty()) };
+            let (Some(length), Some(digest)) = (field(bytes, 0).map(u32::from_le_bytes), field(bytes, 4).map(u32::from_le_bytes))
             else {
                 return Ok(false);
             };
-            bytes.clear();
-            let length = u64::from(length).min(MAX_ENTRY as u64);
-            let whole = file.by_ref().take(length).read_to_end(&mut bytes)? as u64 == length;
-            if !whole || crc32c::crc32c(&bytes) != digest {
-                return Ok(false);
-            }
-            let Ok(entry) = postcard::from_bytes(&bytes) else { return Ok(false) };
-            let size = ENTRY_HEAD as u64 + length;
+            let length = usize::try_from(length).map_or(MAX_ENTRY, |length| length.min(MAX_ENTRY));
+            let Some(bytes) = file.next(length)?.filter(|bytes| crc32c::crc32c(bytes) == digest) else { return Ok(false) };
+            let Ok(entry) = postcard::from_bytes(bytes) else { return Ok(false) };
+            let size = (ENTRY_HEAD + length) as u64;
             self.bytes += size;
             take(entry, size);
         }
@@ -138,6 +127,44 @@ impl IndexFile {
             }
             done => done,
         }
+    }
+}
+
+/// A file in pieces that lie where they were read to.
+struct Pieces {
+    file: File,
+    buffer: Vec<u8>,
+    /// Which bytes of the buffer were read and not given out.
+    start: usize,
+    end: usize,
+}
+
+impl Pieces {
+    /// The next bytes, so many of them; `None` when the file ends before that.
+    fn next(&mut self, length: usize) -> io::Result<Option<&[u8]>> {
+        if self.end - self.start < length {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        while self.end - self.start < length {
+            if self.end == self.buffer.len() {
+                // As much as has come, and not as much as is said to come.
+                self.buffer.resize(CHUNK.max(2 * self.end), 0);
+            }
+            match self.file.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.start += length;
+        Ok(Some(&self.buffer[self.start - length..self.start]))
+    }
+
+    /// Whether all that was read was given out.
+    fn is_empty(&self) -> bool {
+        self.start == self.end
     }
 }
 

@@ -1,12 +1,13 @@
 //! What is known of places: from the index, or anew.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What is known of files or folders, by path.
+use super::ByPath;
+
+/// What is known of files or folders, by path. A path that is no text is not known.
 #[derive(Debug)]
 pub(crate) struct Remembered<T> {
-    known: HashMap<PathBuf, Known<T>>,
+    known: ByPath<Known<T>>,
 }
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ enum News {
 
 impl<T> Default for Remembered<T> {
     fn default() -> Self {
-        Self { known: HashMap::new() }
+        Self { known: ByPath::default() }
     }
 }
 
@@ -37,12 +38,12 @@ impl<T> Remembered<T> {
     /// Takes what the index says. Gives the bytes of what it says no more.
     pub(super) fn know(&mut self, path: &str, what: T, bytes: u64) -> u64 {
         let known = Known { what, news: News::Unseen, bytes };
-        self.known.insert(PathBuf::from(path), known).map_or(0, |old| old.bytes)
+        self.known.insert(path.to_owned(), known).map_or(0, |old| old.bytes)
     }
 
     /// What is known of a place, if it is still true.
     pub(crate) fn recall(&mut self, path: &Path, is_true: impl FnOnce(&T) -> bool) -> Option<&T> {
-        let known = self.known.get_mut(path).filter(|known| is_true(&known.what))?;
+        let known = self.known.get_mut(path.to_str()?).filter(|known| is_true(&known.what))?;
         if known.news == News::Unseen {
             known.news = News::Seen;
         }
@@ -51,7 +52,9 @@ impl<T> Remembered<T> {
 
     /// Takes note of what is true now.
     pub(crate) fn remember(&mut self, path: &Path, what: T) {
-        self.known.insert(path.to_path_buf(), Known { what, news: News::New, bytes: 0 });
+        if let Some(path) = path.to_str() {
+            self.known.insert(path.to_owned(), Known { what, news: News::New, bytes: 0 });
+        }
     }
 
     /// Whether there is something that is not in the index.
@@ -61,16 +64,16 @@ impl<T> Remembered<T> {
 
     /// What is not in the index.
     pub(super) fn news(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.known.iter().filter(|(_, known)| known.news == News::New).filter_map(Self::entry)
+        self.known.iter().filter(|(_, known)| known.news == News::New).map(Self::entry)
     }
 
     /// What an index should have: not what is gone.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.known.iter().filter(|(path, known)| known.news != News::Unseen || path.exists()).filter_map(Self::entry)
+        let is_there = |path: &str, known: &Known<T>| known.news != News::Unseen || Path::new(path).exists();
+        self.known.iter().filter(move |(path, known)| is_there(path, known)).map(Self::entry)
     }
 
-    /// A path that is no text is in no index.
-    fn entry<'k>((path, known): (&'k PathBuf, &'k Known<T>)) -> Option<(&'k str, &'k T)> {
-        Some((path.to_str()?, &known.what))
+    fn entry<'k>((path, known): (&'k String, &'k Known<T>)) -> (&'k str, &'k T) {
+        (path, &known.what)
     }
 }

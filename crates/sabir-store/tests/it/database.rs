@@ -107,7 +107,7 @@ fn a_database_in_use_is_read_by_session() {
     let session = &sessions[0];
     assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
-    let counted = account::responses(&logs.logs, &sessions);
+    let counted: Vec<_> = account::responses(&logs.logs, &sessions).collect();
     let costs: Vec<Option<Paid>> = counted.iter().map(|counted| counted.response.cost).collect();
     assert_eq!(costs, [Some(Paid::Reported(0.25)); 3]);
     drop(writer);

@@ -30,7 +30,7 @@ fn a_log_that_was_put_away_counts_once() {
     assert_eq!(logs.logs.len(), 2);
     let sessions = account::sessions(&logs.logs);
     assert_eq!(sessions.len(), 1);
-    let counted = account::responses(&logs.logs, &sessions);
+    let counted: Vec<_> = account::responses(&logs.logs, &sessions).collect();
     assert_eq!(counted.len(), 1);
     assert_eq!((counted[0].model, counted[0].response.spent.total()), ("model-a", 107));
 }
@@ -65,7 +65,7 @@ fn what_a_thread_spawned_belongs_to_it() {
         sessions.iter().map(|session| (session.id.as_str(), session.logs.len(), session.calls)).collect();
     assert_eq!(listed, [(id(1).as_str(), 3, 2), (id(4).as_str(), 1, 1)]);
     assert_eq!(sessions[0].spent.total(), 3 * 107);
-    assert_eq!(account::responses(&logs.logs, &sessions).len(), 4);
+    assert_eq!(account::responses(&logs.logs, &sessions).count(), 4);
     let mut parents = Vec::new();
     whole::events(&sessions[0], &logs.logs, &mut |event| {
         if let EventKind::Usage { .. } = event.kind {

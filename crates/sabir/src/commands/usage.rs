@@ -25,13 +25,11 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let mut counted = account::responses(&past.logs, &past.sessions);
-    if which.narrows() {
-        counted.retain(|counted| which.session(&past.sessions[counted.session]) && which.model(counted.model));
-    }
+    let counted = account::responses(&past.logs, &past.sessions)
+        .filter(|counted| !which.narrows() || which.session(&past.sessions[counted.session]) && which.model(counted.model));
     let question = Question { by, since: which.since, until: which.until, zone };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
-    let answer = usage::usage(&counted, &past.sessions, &question, prices);
+    let answer = usage::usage(counted, &past.sessions, &question, prices);
     if arguments.json {
         let mut out = Out::default();
         object(&report(&answer, by, arguments.breakdown), out.buffer())?;

@@ -15,7 +15,7 @@ use super::result::Results;
 use super::tools::{permission_asked, refused, tool_end, tool_start, user};
 use super::wire::{ApiMessage, Block, Control, Message, ResultLine, StreamEvent, System};
 use crate::dialect::{End, Facts, Verdict};
-use crate::event::{Cause, EventKind, Text, ToolKind};
+use crate::event::{Cause, EventKind, ToolKind};
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -149,12 +149,12 @@ impl StreamJson {
         for block in blocks {
             match &*block.r#type {
                 "text" => {
-                    if let Some(delta) = block.text.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.text.and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Text { delta, message_id: lane.id() });
                     }
                 }
                 "thinking" => {
-                    if let Some(delta) = block.thinking.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
+                    if let Some(delta) = block.thinking.and_then(|text| lane.unsaid(text)) {
                         facts.push(EventKind::Thinking { delta, message_id: lane.id() });
                     }
                 }
@@ -170,9 +170,7 @@ impl StreamJson {
     pub(super) fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
-            Some(StringOr::Other(blocks)) => {
-                blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect()
-            }
+            Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| block.text.as_deref()).collect(),
             None => String::new(),
         };
         let class = Some(Cause::of_error(status, &text));
@@ -215,8 +213,7 @@ impl StreamJson {
             },
             "content_block_delta" => {
                 let Some(delta) = event.delta else { return };
-                let text = delta.text.and_then(Text::from_json);
-                let thinking = delta.thinking.and_then(Text::from_json);
+                let (text, thinking) = (delta.text, delta.thinking);
                 let message_id = message_id.map(Cow::from).or_else(|| lane.id());
                 text.iter().chain(&thinking).for_each(|said| lane.hear(said));
                 // Pieces of arguments and signatures come again whole.

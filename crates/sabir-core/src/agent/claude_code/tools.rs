@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-use super::wire::{Block, Control, FileResult, Part, PermissionDecision, Todos, ToolResultMeta};
+use super::wire::{Block, Control, FileResult, Part, PermissionDecision, Structured, Todos, ToolResultMeta};
 use crate::dialect::Facts;
 use crate::diff;
 use crate::event::{Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use crate::json::{self, Str, Unread};
+use crate::json::{self, Str, TextOr, Unread};
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
 /// The results of tools. Anything else that a `user` line holds is a prompt, the user's or the agent's own.
 pub(super) fn user<'a>(
     blocks: Vec<Block<'a>>,
-    structured: Option<Unread<'a>>,
+    structured: Option<Structured<'a>>,
     is_refused: impl Fn(&str) -> bool,
     facts: &mut Facts<'a>,
 ) {
@@ -60,7 +60,7 @@ pub(super) fn refused<'a>(meta: Option<&'a RawValue>) -> Vec<Str<'a>> {
     meta.into_iter().filter(is_refused).map(|meta| meta.id).collect()
 }
 
-pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, refused: bool, facts: &mut Facts<'a>) {
+pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>, refused: bool, facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
     let output = block.content.map(content_text);
     let failed = block.is_error.unwrap_or(false);
@@ -70,7 +70,7 @@ pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, ref
         (false, _) => ToolStatus::Ok,
     };
     if status == ToolStatus::Ok
-        && let Some(file) = structured.and_then(file_result)
+        && let Some(file) = structured.and_then(|structured| structured.file())
     {
         file_change(file, &id, facts);
     }
@@ -80,24 +80,19 @@ pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Unread<'a>>, ref
 }
 
 /// The text of a tool's result, which is a string, a part or a list of parts.
-fn content_text(content: &RawValue) -> Text<'_> {
-    if let Some(text) = Text::from_json(content) {
-        return text;
-    }
-    let parts = json::parse::<Vec<Part<'_>>>(content.get()).or_else(|| json::parse(content.get()).map(|part| vec![part]));
-    let Some(parts) = parts else { return Text::from(content.get()) };
+fn content_text(content: TextOr<'_>) -> Text<'_> {
+    let Unread(other) = match content {
+        TextOr::Text(text) => return text,
+        TextOr::Other(other) => other,
+    };
+    let parts = json::parse::<Vec<Part<'_>>>(other).or_else(|| json::parse(other).map(|part| vec![part]));
+    let Some(parts) = parts else { return Text::from(other) };
     let texts = parts.into_iter().filter_map(|part| match part {
         Part { text: Some(text), .. } => Some(text.to_string()),
         Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
         Part { url, .. } => url.map(|url| url.to_string()),
     });
     Text::from(texts.collect::<Vec<_>>().join("\n"))
-}
-
-/// What a tool says of a file. Most results are of other tools and large; looking for the key is faster than parsing.
-fn file_result(structured: Unread<'_>) -> Option<FileResult<'_>> {
-    memchr::memmem::find(structured.0.as_bytes(), b"\"filePath\"")?;
-    json::parse(structured.0)
 }
 
 /// The line with an exit code is not longer.
@@ -110,7 +105,7 @@ fn exit_code(output: &str) -> Option<i32> {
 
 fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) {
     let created = file.r#type.as_deref() == Some("create");
-    let diff = match (file.content.and_then(Text::from_json), created) {
+    let diff = match (file.content, created) {
         (Some(content), true) => diff::of_new_file(&file.file_path, &content),
         _ if file.structured_patch.is_empty() => return,
         _ => {

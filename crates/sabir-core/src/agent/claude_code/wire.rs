@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::{self, Str, StringOr, Unread};
+use crate::event::Text;
+use crate::json::{self, Str, StringOr, TextOr, Unread};
 
 /// Any line.
 #[doc(hidden)]
@@ -30,8 +31,8 @@ pub struct Message<'a> {
     pub(super) parent_tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    pub(super) tool_use_result: Option<Unread<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::fitting")]
+    pub(super) tool_use_result: Option<Structured<'a>>,
     #[serde(borrow, default)]
     pub(super) tool_result_meta: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -62,10 +63,10 @@ pub(super) struct ApiMessage<'a> {
 pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow, default)]
-    pub(super) text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) thinking: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) thinking: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -75,7 +76,7 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<&'a RawValue>,
+    pub(super) content: Option<TextOr<'a>>,
     #[serde(default)]
     pub(super) is_error: Option<bool>,
 }
@@ -133,10 +134,10 @@ pub(super) struct StreamEvent<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
-    #[serde(borrow, default)]
-    pub(super) text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) thinking: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) thinking: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(super) stop_reason: Option<Str<'a>>,
 }
@@ -263,17 +264,42 @@ pub(super) struct ControlRequest<'a> {
     pub(super) tool_use_id: Option<Str<'a>>,
 }
 
-/// What a file tool says of the file it changed.
-#[derive(Deserialize)]
+/// The result of a tool in more words than the model is given. It is large, and mostly it says nothing that is wanted, so the
+/// few fields that are wanted of some tools are found while the rest is stepped over, and read when they are there.
+#[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "camelCase")]
+pub(super) struct Structured<'a> {
+    /// The agent that was started.
+    #[serde(borrow, default)]
+    pub(super) agent_id: Option<Unread<'a>>,
+    /// What became of a file.
+    #[serde(borrow, default)]
+    pub(super) r#type: Option<Unread<'a>>,
+    #[serde(borrow, default)]
+    pub(super) file_path: Option<Unread<'a>>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<Unread<'a>>,
+    #[serde(borrow, default)]
+    pub(super) structured_patch: Option<Unread<'a>>,
+}
+
+impl<'a> Structured<'a> {
+    /// What a file tool says of the file it changed, if it is one's.
+    pub(super) fn file(&self) -> Option<FileResult<'a>> {
+        let optional = |field: Option<Unread<'a>>| field.map_or(Some(None), |field| json::parse::<Option<Str<'a>>>(field.0));
+        Some(FileResult {
+            file_path: json::parse(self.file_path?.0)?,
+            r#type: optional(self.r#type)?,
+            content: self.content.and_then(|content| json::parse(content.0)),
+            structured_patch: self.structured_patch.map_or(Some(Vec::new()), |patch| json::parse(patch.0))?,
+        })
+    }
+}
+
 pub(super) struct FileResult<'a> {
-    #[serde(borrow, default)]
     pub(super) r#type: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) file_path: Str<'a>,
-    #[serde(borrow, default)]
-    pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    pub(super) content: Option<Text<'a>>,
     pub(super) structured_patch: Vec<Hunk<'a>>,
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Listed {
 impl List {
     pub(super) fn new(past: Past) -> Self {
         let counted = account::responses(&past.logs, &past.sessions);
-        let sums = by_session(&counted, &past.sessions, Table::embedded());
+        let sums = by_session(counted, &past.sessions, Table::embedded());
         let one = |(place, (logged, sum)): (usize, (&Logged, &Sum))| {
             // An id that no address can have is of no session that could be asked for.
             let id: SessionId = logged.id.parse().ok()?;

@@ -61,7 +61,7 @@ impl Kept {
         let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone };
         let mut fold = CubeFold::default();
         let mut unpriced = 0;
-        for ([day, agent, model, project], sum) in usage::cube(&counted, &past.sessions, &question, Table::embedded()) {
+        for ([day, agent, model, project], sum) in usage::cube(counted, &past.sessions, &question, Table::embedded()) {
             unpriced += sum.unpriced_tokens;
             fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
         }

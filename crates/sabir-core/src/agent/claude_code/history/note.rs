@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use super::super::wire::ModelUsage;
 use crate::event::Outcome;
-use crate::history::{Ledger, Response, Spent, id_of, time_of};
+use crate::history::{Ledger, Response, Spent, id_of};
 use crate::json::{self, NotJson, Str, Walk};
 
 /// Takes note of a line.
@@ -36,7 +36,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 #[derive(Default)]
 struct Line<'a> {
     r#type: Option<&'a [u8]>,
-    timestamp: Option<Str<'a>>,
+    at: Option<i64>,
     session_id: Option<Str<'a>>,
     cwd: Option<Str<'a>>,
     version: Option<Str<'a>>,
@@ -53,7 +53,8 @@ struct Line<'a> {
 #[derive(Default)]
 struct Message<'a> {
     id: Option<&'a [u8]>,
-    model: Option<Str<'a>>,
+    /// As it is written, between its quotes.
+    model: Option<&'a [u8]>,
     stop_reason: Option<&'a [u8]>,
     spent: Option<Spent>,
     /// The id of its first call. There is hardly ever another on the same line, so no list is made for it.
@@ -84,7 +85,7 @@ impl<'a> Line<'a> {
                         _ => return Ok(Self::default()),
                     }
                 }
-                b"timestamp" => line.timestamp = walk.text()?,
+                b"timestamp" => line.at = walk.time()?,
                 b"sessionId" if known.session.is_none() => line.session_id = walk.text()?,
                 b"cwd" if known.cwd.is_none() => line.cwd = walk.text()?,
                 b"version" if known.version.is_none() => line.version = walk.text()?,
@@ -126,7 +127,7 @@ impl<'a> Message<'a> {
         walk.fields(|walk, key| {
             match key {
                 b"id" => message.id = walk.word()?,
-                b"model" => message.model = walk.text()?,
+                b"model" => message.model = walk.word()?,
                 b"stop_reason" => message.stop_reason = walk.word()?,
                 b"usage" => message.spent = Some(spent(walk)?),
                 b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
@@ -170,7 +171,7 @@ fn head(ledger: &mut Ledger, line: &Line<'_>) {
     learn(&mut ledger.session, &line.session_id);
     learn(&mut ledger.cwd, &line.cwd);
     learn(&mut ledger.version, &line.version);
-    ledger.saw(line.timestamp.as_deref().and_then(time_of));
+    ledger.saw(line.at);
 }
 
 fn user(ledger: &mut Ledger, line: &Line<'_>) {
@@ -198,8 +199,8 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         ledger.outcome = Some(Outcome::Failed);
         return;
     }
-    let (Some(id), Some(model), Some(spent)) = (message.id, &message.model, message.spent) else { return };
-    if &**model == "<synthetic>" {
+    let (Some(id), Some(model), Some(spent)) = (message.id, message.model, message.spent) else { return };
+    if model == b"<synthetic>" {
         return;
     }
     if !line.is_sidechain {
@@ -207,16 +208,27 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
     let calls = message.call.iter().chain(&message.more_calls).filter(|id| ledger.is_new_call(id)).count();
-    let model = ledger.model_number(model);
+    let Ok(model) = number_of(ledger, model) else {
+        ledger.bad_lines += 1;
+        return;
+    };
     ledger.respond(Response {
         copied: false,
         id: id_of(id),
-        at: line.timestamp.as_deref().and_then(time_of).unwrap_or(0),
+        at: line.at.unwrap_or(0),
         model,
         calls: u16::try_from(calls).unwrap_or(u16::MAX),
         spent,
         cost: None,
     });
+}
+
+/// The number of a model by its name as it is written.
+fn number_of(ledger: &mut Ledger, model: &[u8]) -> Result<u16, NotJson> {
+    match ledger.known_model(model) {
+        Some(number) => Ok(number),
+        None => json::text_inside(model).map(|name| ledger.model_number(&name)),
+    }
 }
 
 fn spent(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {

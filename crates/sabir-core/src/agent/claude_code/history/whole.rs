@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::stream::StreamJson;
 use super::super::tools::user;
-use super::super::wire::{ApiMessage, Block, ModelUsage, PermissionDecision};
+use super::super::wire::{ApiMessage, Block, ModelUsage, PermissionDecision, Structured};
 use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, HeldTexts, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
@@ -65,8 +65,8 @@ pub(super) struct Entry<'a> {
     is_meta: bool,
     #[serde(default)]
     is_api_error_message: bool,
-    #[serde(borrow, default)]
-    tool_use_result: Option<Unread<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::fitting")]
+    tool_use_result: Option<Structured<'a>>,
     #[serde(borrow, default)]
     tool_denial_kind: Option<Unread<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
@@ -101,14 +101,6 @@ struct RequestError<'a> {
     formatted: Option<Str<'a>>,
     #[serde(borrow, default)]
     message: Option<Str<'a>>,
-}
-
-/// What the result of a call says of the agent that it started.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Launched<'a> {
-    #[serde(borrow)]
-    agent_id: Str<'a>,
 }
 
 impl JsonDialect for Log {
@@ -265,16 +257,16 @@ impl Log {
             None => return,
         };
         if let Some(call) = blocks.iter().find_map(|block| block.tool_use_id.as_deref())
-            && let Some(launched) = entry.tool_use_result.and_then(launched)
+            && let Some(agent) = entry.tool_use_result.and_then(|result| json::parse::<Str<'_>>(result.agent_id?.0))
         {
-            self.agents.insert(launched.agent_id.to_string(), call.to_owned());
+            self.agents.insert(agent.to_string(), call.to_owned());
         }
         let (results, others): (Vec<Block<'a>>, Vec<Block<'a>>) =
             blocks.into_iter().partition(|block| block.tool_use_id.is_some());
         let refused =
             entry.tool_denial_kind.is_some() || entry.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection);
         user(results, entry.tool_use_result, |_| refused, facts);
-        let text: String = others.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect();
+        let text: String = others.iter().filter_map(|block| block.text.as_deref()).collect();
         self.prompt(Cow::Owned(text), entry.is_meta, facts);
     }
 
@@ -322,12 +314,6 @@ impl Log {
     }
 }
 
-/// The agent that a call started. Most results are of other calls and large; looking for the key is faster than parsing.
-fn launched(result: Unread<'_>) -> Option<Launched<'_>> {
-    memchr::memmem::find(result.0.as_bytes(), b"\"agentId\"")?;
-    json::parse(result.0)
-}
-
 /// The texts that a message says.
 fn texts_of<'m>(message: &'m ApiMessage<'_>) -> impl Iterator<Item = Text<'m>> {
     let (alone, blocks) = match &message.content {
@@ -336,5 +322,5 @@ fn texts_of<'m>(message: &'m ApiMessage<'_>) -> impl Iterator<Item = Text<'m>> {
         None => (None, &[][..]),
     };
     let texts = blocks.iter().filter(|block| &*block.r#type == "text");
-    alone.into_iter().chain(texts.filter_map(|block| Text::from_json(block.text?)))
+    alone.into_iter().chain(texts.filter_map(|block| block.text.clone()))
 }

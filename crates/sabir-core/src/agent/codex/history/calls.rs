@@ -1,7 +1,9 @@
 //! Tool calls as the model makes them, and what it is shown of their results.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -279,10 +281,11 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
         "Script failed",
         "tool call error",
     ];
+    static REJECTED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("rejected by user"));
     // None of these words is written otherwise in JSON.
     let text = text.written();
     // What Codex says itself is short; a program may print the same words.
-    let rejected = text.len() < LONGEST && text.contains("rejected by user");
+    let rejected = text.len() < LONGEST && REJECTED.find(text.as_bytes()).is_some();
     if rejected || text.starts_with("patch rejected") || text.starts_with("exec command rejected") {
         ToolStatus::Denied
     } else if text.starts_with("aborted") {

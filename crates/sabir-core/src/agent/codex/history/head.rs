@@ -52,11 +52,11 @@ fn inner(payload: &[u8]) -> Option<&str> {
     payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner)
 }
 
-/// The text up to the next quote.
+/// The text up to the next quote, if nothing in it is escaped.
 fn word(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let end = memchr::memchr(b'"', bytes.get(..WORD).unwrap_or(bytes))?;
-    let text = std::str::from_utf8(&bytes[..end]).ok().filter(|text| !text.contains('\\'))?;
-    Some((text, &bytes[end + 1..]))
+    let end = memchr::memchr2(b'"', b'\\', bytes.get(..WORD).unwrap_or(bytes))?;
+    let rest = bytes[end..].strip_prefix(b"\"")?;
+    Some((std::str::from_utf8(&bytes[..end]).ok()?, rest))
 }
 
 /// The same of a line in any order.

@@ -12,6 +12,7 @@ use super::{Report, SessionMeta, is_furniture, owner_of_turn};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, id_with, time_of};
 use crate::json::{self, NotJson, Str, Unread, Walk};
+use crate::line::utf8;
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
@@ -35,7 +36,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 }
 
 fn parse<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -> Option<T> {
-    let parsed = std::str::from_utf8(line).ok().and_then(json::parse);
+    let parsed = utf8(line).and_then(json::parse);
     ledger.bad_lines += u64::from(parsed.is_none());
     parsed
 }

@@ -11,6 +11,9 @@
 //! ```
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use crate::agent::codex::report;
 use crate::diff;
@@ -18,7 +21,8 @@ use crate::event::{Change, EventKind};
 
 /// The patch in a text that has one.
 pub(super) fn find(text: &str) -> Option<&str> {
-    let start = text.find("*** Begin Patch")?;
+    static BEGIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** Begin Patch"));
+    let start = BEGIN.find(text.as_bytes())?;
     let end = text[start..].find("*** End Patch").map_or(text.len(), |end| start + end);
     text.get(start..end)
 }

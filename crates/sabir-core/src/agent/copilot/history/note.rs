@@ -8,6 +8,7 @@ use super::{Sums, Tokens};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, time_of};
 use crate::json::{self, Str};
+use crate::line::utf8;
 
 /// The type comes first, so that what is long and not asked for is not read.
 const TYPES: &[&[u8]] = &[
@@ -31,7 +32,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     if !TYPES.iter().any(|name| memmem::find(head, name).is_some()) {
         return;
     }
-    let Some(line) = std::str::from_utf8(line).ok().and_then(json::parse::<Line<'_>>) else {
+    let Some(line) = utf8(line).and_then(json::parse::<Line<'_>>) else {
         ledger.bad_lines += 1;
         return;
     };

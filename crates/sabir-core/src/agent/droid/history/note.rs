@@ -7,10 +7,11 @@ use super::{Entry, Message, is_furniture};
 use crate::event::{Outcome, Text};
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
 use crate::json::{self, StringOr};
+use crate::line::utf8;
 
 /// Takes note of a line, or of all settings.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let Some(text) = std::str::from_utf8(line).ok() else {
+    let Some(text) = utf8(line) else {
         ledger.bad_lines += 1;
         return;
     };

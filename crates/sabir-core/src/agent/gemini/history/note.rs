@@ -2,15 +2,33 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::{self, Finder};
+use memchr::memmem::Finder;
 
 use super::{Entry, Tokens, folder_in, is_furniture, text_of};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, time_of};
 use crate::json::{self, NotJson, Str, Walk};
+use crate::line::utf8;
 
-/// A key with a quote before and after it is not in any string, where the quotes would be escaped.
-static TOKENS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"tokens\":"));
+/// What lines are told apart by. A key with a quote before and after it is not in any string, where the quotes would be
+/// escaped.
+struct Signs {
+    begins: Finder<'static>,
+    user: Finder<'static>,
+    gives_back: Finder<'static>,
+    answers: Finder<'static>,
+    fails: Finder<'static>,
+    tokens: Finder<'static>,
+}
+
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs {
+    begins: Finder::new(b"\"projectHash\""),
+    user: Finder::new(b"\"type\":\"user\""),
+    gives_back: Finder::new(b"\"functionResponse\""),
+    answers: Finder::new(b"\"type\":\"gemini\""),
+    fails: Finder::new(b"\"type\":\"error\""),
+    tokens: Finder::new(b"\"tokens\":"),
+});
 
 /// What a line is, it says at its beginning.
 const HEAD: usize = 256;
@@ -18,22 +36,23 @@ const HEAD: usize = 256;
 /// Takes note of a line, or of all of an older version's file.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     let head = &line[..line.len().min(HEAD)];
-    let says = |word: &[u8]| memmem::find(head, word).is_some();
-    let begins = || says(b"\"projectHash\"");
-    let asks = || says(b"\"type\":\"user\"") && !says(b"\"functionResponse\"");
-    if says(b"\"type\":\"gemini\"") && !line.starts_with(b"{\"$") && !begins() {
+    let signs = &*SIGNS;
+    let says = |sign: &Finder<'_>| sign.find(head).is_some();
+    let begins = || says(&signs.begins);
+    let asks = || says(&signs.user) && !says(&signs.gives_back);
+    if says(&signs.answers) && !line.starts_with(b"{\"$") && !begins() {
         return match Answer::read(line) {
             Ok(answer) => answered(ledger, &answer),
             Err(NotJson) => ledger.bad_lines += 1,
         };
     }
-    let fails = || says(b"\"type\":\"error\"");
+    let fails = || says(&signs.fails);
     // The conversation is told again without its figures: worth a look only while the folder is not known.
     let tells = || ledger.cwd.is_none() && line.starts_with(br#"{"$set":{"messages""#);
-    if !(begins() || asks() || fails() || tells() || TOKENS.find(line).is_some()) {
+    if !(begins() || asks() || fails() || tells() || signs.tokens.find(line).is_some()) {
         return;
     }
-    let Some(entry) = std::str::from_utf8(line).ok().and_then(json::parse::<Entry<'_>>) else {
+    let Some(entry) = utf8(line).and_then(json::parse::<Entry<'_>>) else {
         ledger.bad_lines += 1;
         return;
     };
@@ -71,8 +90,8 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
         Some("gemini") => {
             let calls = entry.tool_calls.map_or(Ok(0), |calls| count(&mut Walk::over(calls.get().as_bytes()))).unwrap_or(0);
             let Entry { id, timestamp, model, tokens, .. } = entry;
-            let id = id.as_deref().map(str::as_bytes);
-            answered(ledger, &Answer { id, timestamp, model, tokens, calls });
+            let (id, at) = (id.as_deref().map(str::as_bytes), timestamp.as_deref().and_then(time_of));
+            answered(ledger, &Answer { id, at, model, tokens, calls });
         }
         _ => {}
     }
@@ -82,7 +101,7 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
 #[derive(Default)]
 struct Answer<'a> {
     id: Option<&'a [u8]>,
-    timestamp: Option<Str<'a>>,
+    at: Option<i64>,
     model: Option<Str<'a>>,
     tokens: Option<Tokens>,
     calls: usize,
@@ -95,7 +114,7 @@ impl<'a> Answer<'a> {
         walk.fields(|walk, key| {
             match key {
                 b"id" => answer.id = walk.word()?,
-                b"timestamp" => answer.timestamp = walk.text()?,
+                b"timestamp" => answer.at = walk.time()?,
                 b"model" => answer.model = walk.text()?,
                 b"tokens" if walk.is_at_object() => answer.tokens = Some(tokens(walk)?),
                 b"toolCalls" => answer.calls = count(walk)?,
@@ -134,7 +153,7 @@ fn count(walk: &mut Walk<'_>) -> Result<usize, NotJson> {
 }
 
 fn answered(ledger: &mut Ledger, answer: &Answer<'_>) {
-    let at = answer.timestamp.as_deref().and_then(time_of);
+    let at = answer.at;
     ledger.saw(at);
     let Some(tokens) = answer.tokens else { return };
     ledger.outcome = Some(if answer.calls == 0 { Outcome::Completed } else { Outcome::Incomplete });

@@ -5,6 +5,7 @@ use crate::agent::parts::ending::judge;
 use crate::event::Outcome;
 use crate::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use crate::json::{self, NotJson, Walk};
+use crate::line::utf8;
 
 /// How the row of a part begins.
 const PART: &[u8] = br#"{"table":"part","#;
@@ -16,7 +17,7 @@ pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
 }
 
 fn row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
-    let row = std::str::from_utf8(line).ok().and_then(json::parse::<Row<'_>>)?;
+    let row = utf8(line).and_then(json::parse::<Row<'_>>)?;
     ledger.saw(row.created);
     match &*row.table {
         "session" => {

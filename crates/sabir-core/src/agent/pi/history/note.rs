@@ -2,7 +2,7 @@
 
 use super::super::stream::is_refusal;
 use crate::event::Outcome;
-use crate::history::{Ledger, Paid, Response, Spent, id_of, time_of};
+use crate::history::{Ledger, Paid, Response, Spent, id_of};
 use crate::json::{NotJson, Str, Walk};
 
 /// Takes note of a line.
@@ -11,7 +11,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         ledger.bad_lines += 1;
         return;
     };
-    let at = entry.timestamp.as_deref().and_then(time_of);
+    let at = entry.at;
     match (entry.r#type, &entry.message) {
         // What a tool gave back may be long and is not asked for.
         (None, _) => return,
@@ -36,7 +36,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 struct Entry<'a> {
     r#type: Option<&'a [u8]>,
     id: Option<Str<'a>>,
-    timestamp: Option<Str<'a>>,
+    at: Option<i64>,
     cwd: Option<Str<'a>>,
     model: Option<Str<'a>>,
     message: Option<Message<'a>>,
@@ -77,7 +77,7 @@ impl<'a> Entry<'a> {
             match key {
                 b"type" => entry.r#type = walk.word()?,
                 b"id" => entry.id = walk.text()?,
-                b"timestamp" => entry.timestamp = walk.text()?,
+                b"timestamp" => entry.at = walk.time()?,
                 b"cwd" => entry.cwd = walk.text()?,
                 b"model" | b"modelId" => entry.model = walk.text()?,
                 b"usage" => entry.usage = Some(Usage::read(&mut walk)?),
@@ -160,7 +160,8 @@ impl Usage {
 fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
     match message.role {
         Some(b"user") => {
-            if let Some(text) = message.text.and_then(|text| Walk::over(text).text().ok()?) {
+            let untitled = message.text.filter(|_| ledger.title.is_none());
+            if let Some(text) = untitled.and_then(|text| Walk::over(text).text().ok()?) {
                 ledger.entitle(&text);
             }
             ledger.outcome = Some(Outcome::Incomplete);

@@ -8,6 +8,7 @@ use super::{Entry, Piece, Topic, is_typed};
 use crate::event::{Outcome, Text};
 use crate::history::{Ledger, Response, Spent, id_of, time_of};
 use crate::json::{self, Str};
+use crate::line::utf8;
 
 /// A key with a quote before and after it is not in any string, where the quotes would be escaped.
 static TELEMETRY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"ui_telemetry\""));
@@ -23,7 +24,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     if !(spoken() || TELEMETRY.find(line).is_some()) {
         return;
     }
-    let Some(entry) = std::str::from_utf8(line).ok().and_then(json::parse::<Entry<'_>>) else {
+    let Some(entry) = utf8(line).and_then(json::parse::<Entry<'_>>) else {
         ledger.bad_lines += 1;
         return;
     };

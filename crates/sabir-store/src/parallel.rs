@@ -28,7 +28,9 @@ impl Plan {
         mut take: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
         let window = self.window.max(1);
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(window).min(items.len());
+        // To ask for the number of cores takes longer than a small item.
+        let most = window.min(items.len());
+        let workers = if most > 1 { thread::available_parallelism().map_or(1, usize::from).min(most) } else { 1 };
         if workers <= 1 {
             let mut state = state();
             for (place, item) in items.iter().enumerate() {

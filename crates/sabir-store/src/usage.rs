@@ -115,7 +115,7 @@ pub fn usage<'l>(
 
 /// Adds up what counts by session, in the order of the sessions.
 pub fn by_session<'l>(counted: impl IntoIterator<Item = Counted<'l>>, sessions: &[Session], prices: &Table) -> Vec<Sum> {
-    let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
+    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
     let mut sums = vec![Sum::default(); sessions.len()];
     counted.into_iter().for_each(|counted| {
         let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
@@ -152,9 +152,8 @@ fn stretches<'l>(
     take: &mut dyn FnMut(&Run<'_>),
 ) {
     let mut days = Days { zone: &question.zone, quarter: i64::MIN, offset: 0 };
-    let mut known: HashMap<&str, Option<&Price>> = HashMap::new();
+    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
     let mut run: Option<Run<'_>> = None;
-    // Nested iterators go through all that they hold much faster than from one item to the next.
     counted.into_iter().for_each(|counted| {
         let at = counted.response.at;
         if question.since.is_some_and(|since| at < since) || question.until.is_some_and(|until| at >= until) {

@@ -58,11 +58,20 @@ fn ago(text: &str) -> Option<i64> {
 /// The zone of that name, or that of this machine.
 pub(crate) fn zone(name: Option<&str>) -> Result<TimeZone, Failure> {
     match name {
-        None => Ok(TimeZone::system()),
+        None => Ok(quick_zone().unwrap_or_else(TimeZone::system)),
         Some(name) => TimeZone::get(name).map_err(|error| {
             Failure::usage(format!("there is no time zone {name}: {error}"))
                 .hint("give a name like Europe/Berlin, America/New_York or UTC")
         }),
+    }
+}
+
+/// The zone of this machine, where that is told without looking for all zones that there are: the file that the system has for
+/// it, unless the user has another one.
+fn quick_zone() -> Option<TimeZone> {
+    match std::env::var_os("TZ") {
+        Some(name) => (name == "UTC").then_some(TimeZone::UTC),
+        None => TimeZone::tzif("Local", &std::fs::read("/etc/localtime").ok()?).ok(),
     }
 }
 

@@ -22,8 +22,10 @@ const COMPUTED: u8 = 8;
 /// Nothing can say what it cost.
 const UNKNOWN: u8 = 16;
 
+/// What stands before the figures of a response.
+const HEAD: usize = 1 + 8 + 8 + 2 + 2;
 /// What a response takes at the least.
-const LEAST: usize = 1 + 8 + 8 + 2 + 2 + 6 * 4;
+const LEAST: usize = HEAD + 6 * 4;
 
 /// For `serde(with)`: a list of responses.
 pub(super) mod responses {
@@ -121,16 +123,25 @@ impl Rest<'_> {
     }
 }
 
+#[inline]
 fn unpack(rest: &mut Rest<'_>) -> Option<Response> {
-    let [flags] = rest.take()?;
-    let id = u64::from_le_bytes(rest.take()?);
-    let at = i64::from_le_bytes(rest.take()?);
-    let model = u16::from_le_bytes(rest.take()?);
-    let calls = u16::from_le_bytes(rest.take()?);
-    let mut figures = [0; 6];
-    for figure in &mut figures {
-        *figure = if flags & WIDE == 0 { u64::from(u32::from_le_bytes(rest.take()?)) } else { u64::from_le_bytes(rest.take()?) };
-    }
+    let head: [u8; HEAD] = rest.take()?;
+    // All of it is there, so that the places in it need not be looked at one by one.
+    let mut fields = Rest(&head);
+    let [flags] = fields.take()?;
+    let id = u64::from_le_bytes(fields.take()?);
+    let at = i64::from_le_bytes(fields.take()?);
+    let model = u16::from_le_bytes(fields.take()?);
+    let calls = u16::from_le_bytes(fields.take()?);
+    let figures = if flags & WIDE == 0 {
+        let narrow: [u8; 6 * 4] = rest.take()?;
+        let (narrow, _) = narrow.as_chunks();
+        std::array::from_fn(|place| u64::from(u32::from_le_bytes(narrow[place])))
+    } else {
+        let wide: [u8; 6 * 8] = rest.take()?;
+        let (wide, _) = wide.as_chunks();
+        std::array::from_fn(|place| u64::from_le_bytes(wide[place]))
+    };
     let [input, cache_read, cache_write, output, cache_write_1h, reasoning] = figures;
     let spent = Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning };
     let cost = match flags & (REPORTED | COMPUTED | UNKNOWN) {

@@ -189,8 +189,13 @@ impl Walk<'_> {
     }
 
     fn path(&self, below: &str) -> PathBuf {
-        // To join nothing would put a slash behind it.
-        if below.is_empty() { self.root.to_path_buf() } else { self.root.join(below) }
+        let mut path = PathBuf::with_capacity(self.root.as_os_str().len() + 1 + below.len());
+        path.push(self.root);
+        // To push nothing would put a slash behind it.
+        if !below.is_empty() {
+            path.push(below);
+        }
+        path
     }
 }
 

@@ -83,9 +83,11 @@ impl<'n> FromIterator<(&'n str, bool)> for Names {
 impl Names {
     /// Each name, and whether it is a folder's.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.0.split_inclusive(['/', '\0']).filter_map(|name| {
-            let end = name.len().checked_sub(1)?;
-            Some((&name[..end], name.ends_with('/')))
+        let mut start = 0;
+        memchr::memchr2_iter(b'/', 0, self.0.as_bytes()).map(move |end| {
+            let name = &self.0[start..end];
+            start = end + 1;
+            (name, self.0.as_bytes()[end] == b'/')
         })
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 64 bytes      fn main() {\n    println!(\"hello\");\n}\n", "next": …
-//! stops         ───────────^─────────────^──────^─────^──^─^
+//! stops         ───────────^──────────────^──────^───^──^─^
 //! ```
 //!
 //! All that anybody wants to know of a string is told by the one pass over it.

@@ -62,7 +62,7 @@ pub(super) fn refused<'a>(meta: Option<&'a RawValue>) -> Vec<Str<'a>> {
 
 pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>, refused: bool, facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
-    let output = block.content.map(content_text);
+    let output = block.content.map(|content| content_text(*content));
     let failed = block.is_error.unwrap_or(false);
     let status = match (failed, refused) {
         (true, true) => ToolStatus::Denied,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::stream::StreamJson;
 use super::super::tools::user;
-use super::super::wire::{ApiMessage, Block, ModelUsage, PermissionDecision, Structured};
+use super::super::wire::{ApiMessage, ModelUsage, PermissionDecision, Structured};
 use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, HeldTexts, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
@@ -261,12 +261,11 @@ impl Log {
         {
             self.agents.insert(agent.to_string(), call.to_owned());
         }
-        let (results, others): (Vec<Block<'a>>, Vec<Block<'a>>) =
-            blocks.into_iter().partition(|block| block.tool_use_id.is_some());
         let refused =
             entry.tool_denial_kind.is_some() || entry.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection);
-        user(results, entry.tool_use_result, |_| refused, facts);
-        let text: String = others.iter().filter_map(|block| block.text.as_deref()).collect();
+        let others = blocks.iter().filter(|block| block.tool_use_id.is_none());
+        let text: String = others.filter_map(|block| block.text.as_deref()).collect();
+        user(blocks, entry.tool_use_result, |_| refused, facts);
         self.prompt(Cow::Owned(text), entry.is_meta, facts);
     }
 

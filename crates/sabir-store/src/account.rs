@@ -328,3 +328,21 @@ fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted
     }
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Met;
+    use sabir_core::history::id_with;
+
+    #[test]
+    fn every_key_that_comes_again_is_noticed_and_few_others_are() {
+        for count in [0, 1, 10, 10_000_u64] {
+            let keys = (0..count).map(|number| id_with(number, [7]));
+            let twice: Vec<u64> = keys.clone().step_by(10).collect();
+            let met = Met::of(&keys.clone().chain(twice.iter().copied()).collect::<Vec<_>>());
+            assert!(twice.iter().all(|key| met.again(*key)));
+            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
+            assert!(others <= usize::try_from(count / 8).expect("small") + 2, "{others} of {count}");
+        }
+    }
+}

@@ -382,6 +382,17 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_read_however_they_are_written() {
+        let time = |json: &str| Walk::over(json.as_bytes()).time().expect("JSON");
+        for json in [r#""1970-01-01T00:00:01.500Z""#, r#""1970-01-01T01:00:01.5+01:00""#, r#""1970-01-01\u005400:00:01.500Z""#] {
+            assert_eq!(time(json), Some(1_500), "{json}");
+        }
+        for json in [r#""yesterday""#, r#""\n""#, "1500", "null"] {
+            assert_eq!(time(json), None, "{json}");
+        }
+    }
+
+    #[test]
     fn what_is_not_utf8_costs_only_the_text_it_is_in() {
         let read = read(b"{\"a\":\"x\xff\\n\",\"b\":\"\xff\\\"\",\"n\":3}").expect("JSON");
         assert_eq!((read.a.as_deref(), read.n), (Some("x\u{fffd}\n"), Some(3)));

@@ -298,6 +298,7 @@ impl<'a> Structured<'a> {
     }
 }
 
+/// What a file tool says of the file it changed.
 pub(super) struct FileResult<'a> {
     pub(super) r#type: Option<Str<'a>>,
     pub(super) file_path: Str<'a>,

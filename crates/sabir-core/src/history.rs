@@ -9,8 +9,13 @@
 
 mod ledger;
 mod packed;
+mod records;
+mod responses;
+mod stretch;
 
 pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
+pub use responses::Responses;
+pub use stretch::Stretch;
 
 use crate::agent::DialectEntry;
 

@@ -86,6 +86,20 @@ pub struct Tier {
     pub cache_write_1h: Option<f64>,
 }
 
+/// The prices of requests whose inputs are about as long, in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    input: Option<f64>,
+    output: Option<f64>,
+    cache_read: Option<f64>,
+    cache_write_5m: Option<f64>,
+    cache_write_1h: Option<f64>,
+    /// They hold for longer inputs than this,
+    above: Option<u64>,
+    /// and for none that is longer than this.
+    up_to: Option<u64>,
+}
+
 /// The tokens of one request by what they cost. The classes are disjoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Billable {
@@ -238,28 +252,28 @@ impl Price {
     /// What a request costs; `None` when it has tokens of a class whose price is not known. The whole input chooses
     /// the tier.
     pub fn cost(&self, tokens: &Billable) -> Option<CostParts> {
-        let input = [tokens.uncached_input, tokens.cache_read, tokens.cache_write_5m, tokens.cache_write_1h];
-        let input = input.into_iter().fold(0, u64::saturating_add);
-        self.cost_in(self.tiers.iter().rfind(|tier| input > tier.above_input_tokens), tokens)
+        self.rates(tokens.input()).cost(tokens)
     }
 
     /// What many requests cost of which only the sum is known: a floor, since each may have been short of every tier.
     pub fn base_cost(&self, tokens: &Billable) -> Option<CostParts> {
-        self.cost_in(None, tokens)
+        self.rates(0).cost(tokens)
     }
 
-    fn cost_in(&self, tier: Option<&Tier>, tokens: &Billable) -> Option<CostParts> {
-        let cost = |tokens: u64, of_tier: fn(&Tier) -> Option<f64>, base: Option<f64>| match tokens {
-            0 => Some(0.0),
-            _ => Some(tokens as f64 * tier.and_then(of_tier).or(base)? / 1e6),
-        };
-        Some(CostParts {
-            input: cost(tokens.uncached_input, |tier| tier.input, self.input)?,
-            output: cost(tokens.output, |tier| tier.output, self.output)?,
-            cache_read: cost(tokens.cache_read, |tier| tier.cache_read, self.cache_read)?,
-            cache_write: cost(tokens.cache_write_5m, |tier| tier.cache_write_5m, self.cache_write_5m)?
-                + cost(tokens.cache_write_1h, |tier| tier.cache_write_1h, self.cache_write_1h)?,
-        })
+    /// What tokens cost in a request with so long an input.
+    pub fn rates(&self, input: u64) -> Rates {
+        let reached = self.tiers.partition_point(|tier| tier.above_input_tokens < input);
+        let tier = reached.checked_sub(1).map(|last| &self.tiers[last]);
+        let rate = |of_tier: fn(&Tier) -> Option<f64>, base: Option<f64>| tier.and_then(of_tier).or(base);
+        Rates {
+            input: rate(|tier| tier.input, self.input),
+            output: rate(|tier| tier.output, self.output),
+            cache_read: rate(|tier| tier.cache_read, self.cache_read),
+            cache_write_5m: rate(|tier| tier.cache_write_5m, self.cache_write_5m),
+            cache_write_1h: rate(|tier| tier.cache_write_1h, self.cache_write_1h),
+            above: tier.map(|tier| tier.above_input_tokens),
+            up_to: self.tiers.get(reached).map(|next| next.above_input_tokens),
+        }
     }
 
     /// Fills in what the provider's published rule says of figures that lists leave out, and sorts the tiers.
@@ -281,6 +295,56 @@ impl Price {
             .iter()
             .flat_map(|tier| [tier.input, tier.output, tier.cache_read, tier.cache_write_5m, tier.cache_write_1h]);
         base.into_iter().chain(tiers).flatten()
+    }
+}
+
+impl Billable {
+    /// The whole input.
+    pub fn input(&self) -> u64 {
+        let classes = [self.uncached_input, self.cache_read, self.cache_write_5m, self.cache_write_1h];
+        classes.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Adds the tokens of another request.
+    pub fn add(&mut self, other: &Self) {
+        let Self { uncached_input, cache_read, cache_write_5m, cache_write_1h, output } = other;
+        self.uncached_input = self.uncached_input.saturating_add(*uncached_input);
+        self.cache_read = self.cache_read.saturating_add(*cache_read);
+        self.cache_write_5m = self.cache_write_5m.saturating_add(*cache_write_5m);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(*cache_write_1h);
+        self.output = self.output.saturating_add(*output);
+    }
+}
+
+impl Rates {
+    /// Whether a request with so long an input has these rates.
+    pub fn hold_for(&self, input: u64) -> bool {
+        self.above.is_none_or(|above| input > above) && self.up_to.is_none_or(|up_to| input <= up_to)
+    }
+
+    /// Whether the price of every class is known that there are tokens of.
+    pub fn know(&self, tokens: &Billable) -> bool {
+        let known = |tokens: u64, rate: Option<f64>| tokens == 0 || rate.is_some();
+        known(tokens.uncached_input, self.input)
+            && known(tokens.output, self.output)
+            && known(tokens.cache_read, self.cache_read)
+            && known(tokens.cache_write_5m, self.cache_write_5m)
+            && known(tokens.cache_write_1h, self.cache_write_1h)
+    }
+
+    /// What the tokens cost, of one request or of many that have these rates; `None` when there are some of a class whose
+    /// price is not known.
+    pub fn cost(&self, tokens: &Billable) -> Option<CostParts> {
+        let cost = |tokens: u64, rate: Option<f64>| match tokens {
+            0 => Some(0.0),
+            _ => Some(tokens as f64 * rate? / 1e6),
+        };
+        Some(CostParts {
+            input: cost(tokens.uncached_input, self.input)?,
+            output: cost(tokens.output, self.output)?,
+            cache_read: cost(tokens.cache_read, self.cache_read)?,
+            cache_write: cost(tokens.cache_write_5m, self.cache_write_5m)? + cost(tokens.cache_write_1h, self.cache_write_1h)?,
+        })
     }
 }
 

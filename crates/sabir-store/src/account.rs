@@ -1,20 +1,18 @@
 //! Sessions made of files, and every response counted once.
-//!
-//! A response may be in several files: a fork copies the lines before it, a side question repeats the last one, a
-//! spawned thread is written with the history of its parent. Copies have the same [key](Response::key); of them the one
-//! with the largest output says how it ended, and the earliest says when it was and whose it is.
+
+mod portion;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Deref;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
-use sabir_core::history::{Ledger, Response, Spent, id_of};
+use sabir_core::history::{Ledger, Spent};
 
 use crate::history::Role;
 use crate::index::Log;
+use portion::unlogged;
+pub use portion::{Portion, portions};
 
 /// One session of an agent, in short.
 #[derive(Debug, Clone)]
@@ -43,37 +41,6 @@ pub struct Session {
     pub calls: u64,
     /// Its files, as places in the list of logs: its own first.
     pub logs: Vec<usize>,
-}
-
-/// A response that counts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Counted<'l> {
-    /// The session it belongs to, as a place in the list of sessions.
-    pub session: usize,
-    /// The model.
-    pub model: &'l str,
-    /// The response.
-    pub response: Told<'l>,
-}
-
-/// A response as a log tells it. There are many, and nearly all are told once.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Told<'l> {
-    /// By one log.
-    Once(&'l Response),
-    /// What several copies of it tell together, or what no log tells as a response.
-    Together(Box<Response>),
-}
-
-impl Deref for Told<'_> {
-    type Target = Response;
-
-    fn deref(&self) -> &Response {
-        match self {
-            Self::Once(response) => response,
-            Self::Together(response) => response,
-        }
-    }
 }
 
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name, or that the sub-agent which started
@@ -164,11 +131,11 @@ impl Session {
         self.first = [self.first, ledger.first].into_iter().flatten().min();
         self.last = self.last.max(ledger.last);
         self.calls += u64::from(ledger.calls);
-        for response in &ledger.responses {
-            self.spent.add(&response.spent);
+        for (stretch, _) in ledger.responses.stretches() {
+            self.spent.add(&stretch.spent);
             // A sub-agent's log may begin with a copy of its session's.
-            if ledger.parent.is_none() || !response.copied {
-                self.calls += u64::from(response.calls);
+            if ledger.parent.is_none() || !stretch.copied {
+                self.calls += stretch.calls;
             }
         }
         for model in &ledger.models {
@@ -185,164 +152,6 @@ fn has_all_of(one: &Ledger, other: &Ledger) -> bool {
     if one.last < other.last || one.calls < other.calls || one.responses.len() < other.responses.len() {
         return false;
     }
-    let known: HashSet<u64> = one.responses.iter().map(Response::key).collect();
+    let known: HashSet<u64> = one.responses.iter().map(|response| response.key()).collect();
     other.responses.iter().all(|response| known.contains(&response.key()))
-}
-
-/// Every response once: first those that one log tells, then those that several logs tell, each by session.
-pub fn responses<'l>(logs: &'l [Log], sessions: &'l [Session]) -> impl Iterator<Item = Counted<'l>> {
-    let told = move || sessions.iter().enumerate().flat_map(move |(place, session)| told_in(place, session, logs));
-    let beyond: Vec<Counted<'l>> =
-        sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
-    // Nested iterators go through all that they hold much faster than from one item to the next, as collecting them does.
-    let mut keys = Vec::with_capacity(logs.iter().map(|log| log.ledger.responses.len()).sum::<usize>() + beyond.len());
-    told().chain(beyond.iter().cloned()).for_each(|counted| keys.push(counted.response.key()));
-    // Nearly all are told once, and need not be kept until the last log was looked at.
-    let met = Met::of(&keys);
-    let mut several: HashMap<u64, Counted<'l>, BuildHasherDefault<KeyHasher>> = HashMap::default();
-    let mut places = keys.iter().copied();
-    told().chain(beyond.iter().cloned()).for_each(|new| {
-        let Some(key) = places.next().filter(|key| met.again(*key)) else { return };
-        // Two agents never share a key by more than chance: their ids are of other shapes.
-        match several.entry(key) {
-            Entry::Vacant(entry) => drop(entry.insert(new)),
-            Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
-        }
-    });
-    let mut several: Vec<Counted<'l>> = several.into_values().collect();
-    several.sort_unstable_by_key(|counted| counted.session);
-    let mut places = keys.into_iter();
-    told().chain(beyond).filter(move |_| places.next().is_some_and(|key| !met.again(key))).chain(several)
-}
-
-/// The responses that the logs of a session tell, copies included.
-fn told_in<'l>(place: usize, session: &'l Session, logs: &'l [Log]) -> impl Iterator<Item = Counted<'l>> {
-    session.logs.iter().flat_map(move |log| {
-        let ledger = &*logs[*log].ledger;
-        ledger.responses.iter().map(move |response| {
-            let model = ledger.models.get(usize::from(response.model)).map_or("", String::as_str);
-            Counted { session: place, model, response: Told::Once(response) }
-        })
-    })
-}
-
-/// Which keys were met more than once, or may have been: a few others are among them by chance.
-struct Met {
-    once: Vec<u64>,
-    again: Vec<u64>,
-}
-
-impl Met {
-    /// So many places there are for each key. One in so many, about, meets another key there.
-    const ROOM: usize = 16;
-
-    fn of(keys: &[u64]) -> Self {
-        let words = (keys.len() * Self::ROOM).next_power_of_two().div_ceil(64);
-        let mut met = Self { once: vec![0; words], again: vec![0; words] };
-        for key in keys {
-            let (word, bit) = met.place(*key);
-            met.again[word] |= met.once[word] & bit;
-            met.once[word] |= bit;
-        }
-        met
-    }
-
-    fn again(&self, key: u64) -> bool {
-        let (word, bit) = self.place(key);
-        self.again[word] & bit != 0
-    }
-
-    #[allow(clippy::cast_possible_truncation, reason = "the number of words is a power of two")]
-    fn place(&self, key: u64) -> (usize, u64) {
-        ((key >> 6) as usize & (self.once.len() - 1), 1 << (key % 64))
-    }
-}
-
-/// Keys are well mixed already.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
-
-impl Counted<'_> {
-    /// Takes what a copy knows better.
-    fn merge(&mut self, copy: &Self) {
-        let mut response = *self.response;
-        response.calls = response.calls.max(copy.response.calls);
-        if copy.response.spent.output > response.spent.output {
-            (response.spent, response.cost) = (copy.response.spent, copy.response.cost);
-        }
-        // Who says that it is a copy is not the first, whatever the time on it. Of copies that tell the same time, the one
-        // in the first file is taken for the first.
-        let age = |response: &Response| (response.copied, if response.at == 0 { i64::MAX } else { response.at });
-        let earlier = age(&copy.response) < age(&response);
-        if earlier {
-            (response.at, response.copied) = (copy.response.at, copy.response.copied);
-        }
-        if response != *self.response {
-            self.response = Told::Together(Box::new(response));
-        }
-        if earlier {
-            (self.session, self.model) = (copy.session, copy.model);
-        }
-    }
-}
-
-/// What the agent says that the session spent beyond the responses in its files.
-fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted<'l>> {
-    let files = || session.logs.iter().map(|log| &logs[*log]);
-    let mut list = Vec::new();
-    for log in files() {
-        for (model, claimed) in &log.ledger.claimed {
-            let Some(name) = log.ledger.models.get(usize::from(*model)) else { continue };
-            let mut known = Spent::default();
-            for file in files() {
-                let Some(number) = file.ledger.models.iter().position(|model| model == name) else { continue };
-                let of_model = file.ledger.responses.iter().filter(|response| usize::from(response.model) == number);
-                of_model.for_each(|response| known.add(&response.spent));
-            }
-            let spent = claimed.beyond(&known);
-            if spent.total() > 0 {
-                let response = Response {
-                    copied: false,
-                    id: id_of(name),
-                    at: log.ledger.last.unwrap_or(0),
-                    model: *model,
-                    calls: 0,
-                    spent,
-                    cost: None,
-                };
-                list.push(Counted { session: place, model: name, response: Told::Together(Box::new(response)) });
-            }
-        }
-    }
-    list
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Met;
-    use sabir_core::history::id_with;
-
-    #[test]
-    fn every_key_that_comes_again_is_noticed_and_few_others_are() {
-        for count in [0, 1, 10, 10_000_u64] {
-            let keys = (0..count).map(|number| id_with(number, [7]));
-            let twice: Vec<u64> = keys.clone().step_by(10).collect();
-            let met = Met::of(&keys.clone().chain(twice.iter().copied()).collect::<Vec<_>>());
-            assert!(twice.iter().all(|key| met.again(*key)));
-            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
-            assert!(others <= usize::try_from(count / 8).expect("small") + 2, "{others} of {count}");
-        }
-    }
 }

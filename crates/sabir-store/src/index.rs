@@ -57,6 +57,7 @@ impl Reading {
             Role::Database => sessions = note_database(file)?,
             _ => note_file(file, &mut ledger, &mut progress, lines)?,
         }
+        sessions.iter_mut().map(|(_, ledger)| ledger).chain([&mut *ledger]).for_each(|ledger| ledger.responses.close());
         Ok(Self { file: file.clone(), ledger, sessions, progress })
     }
 

@@ -13,7 +13,7 @@ use sabir_core::event::{Event, EventKind};
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 
-use crate::account::{Counted, Session};
+use crate::account::{Portion, Session};
 use crate::index::Log;
 use crate::usage::{by_session, cost_of};
 use crate::whole;
@@ -38,7 +38,7 @@ pub struct Subject<'s> {
     /// Their files.
     pub logs: &'s [Log],
     /// Their responses.
-    pub counted: &'s [Counted<'s>],
+    pub portions: &'s [Portion<'s>],
     /// What they cost.
     pub prices: &'s Table,
     /// Which sessions are meant.
@@ -112,7 +112,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
         let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        let sums = by_session(subject.counted.iter().cloned(), subject.sessions, subject.prices);
+        let sums = by_session(subject.portions, subject.sessions, subject.prices);
         for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
             let spent = &sum.spent;
             insert.execute(params![
@@ -137,27 +137,27 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     }
     if asked.contains("usage") {
         let mut insert = transaction.prepare("INSERT INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        for counted in subject.counted {
-            let session = &subject.sessions[counted.session];
-            if !(subject.chosen)(session) {
-                continue;
+        for portion in subject.portions.iter().filter(|portion| (subject.chosen)(&subject.sessions[portion.session])) {
+            let session = &subject.sessions[portion.session];
+            let price = subject.prices.find(portion.model);
+            for response in portion.responses() {
+                let spent = &response.spent;
+                insert.execute(params![
+                    session.id,
+                    session.agent.id.0,
+                    session.cwd,
+                    time(Some(response.at)),
+                    portion.model,
+                    whole_number(spent.input),
+                    whole_number(spent.cache_read),
+                    whole_number(spent.cache_write),
+                    whole_number(spent.output),
+                    whole_number(spent.reasoning),
+                    whole_number(spent.total()),
+                    cost_of(&response, price),
+                    response.calls,
+                ])?;
             }
-            let spent = &counted.response.spent;
-            insert.execute(params![
-                session.id,
-                session.agent.id.0,
-                session.cwd,
-                time(Some(counted.response.at)),
-                counted.model,
-                whole_number(spent.input),
-                whole_number(spent.cache_read),
-                whole_number(spent.cache_write),
-                whole_number(spent.output),
-                whole_number(spent.reasoning),
-                whole_number(spent.total()),
-                cost_of(counted, subject.prices.find(counted.model)),
-                counted.response.calls,
-            ])?;
         }
     }
     if ["events", "tool_calls", "file_changes"].iter().any(|table| asked.contains(*table)) {

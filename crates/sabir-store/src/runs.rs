@@ -247,7 +247,15 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
             let id = id_of(format!("{} {name}", folder.id()));
             let model = ledger.model_number(&name);
             let at = ledger.last.unwrap_or(0);
-            ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
+            ledger.responses.open().push(Response {
+                copied: false,
+                id,
+                at,
+                model,
+                calls: std::mem::take(&mut calls),
+                spent,
+                cost,
+            });
         }
     }
     Ok(Some(RunLog { log: log(folder, agent, Box::new(ledger)), session, state }))

@@ -1,14 +1,18 @@
 //! What was spent, by day, model, project and so on.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod day;
+mod sum;
 
-use jiff::civil::Date;
+use std::collections::{BTreeMap, HashMap};
+
 pub use jiff::tz::TimeZone;
-use sabir_core::fold::CostSource;
-use sabir_core::history::{Paid, Spent};
-use sabir_core::price::{Billable, Price, Table};
+use sabir_core::history::Stretch;
+use sabir_core::price::{Price, Table};
 
-use crate::account::{Counted, Session};
+use crate::account::{Portion, Session};
+use day::{Days, name_of_day};
+pub use sum::{Sum, cost_of};
+use sum::{Tally, has_one_price};
 
 /// What rows are made by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,29 +64,6 @@ pub struct Question {
     pub zone: TimeZone,
 }
 
-/// Figures of a row, or of all.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sum {
-    /// Tokens.
-    pub spent: Spent,
-    /// Responses of models.
-    pub responses: u64,
-    /// Tool calls.
-    pub calls: u64,
-    /// Cost of what has a price.
-    pub cost: f64,
-    /// Responses whose cost the agent reports.
-    pub reported: u64,
-    /// Responses whose cost is computed from list prices.
-    pub computed: u64,
-    /// The sessions that spent it.
-    pub sessions: BTreeSet<usize>,
-    /// Tokens that have no price.
-    pub unpriced_tokens: u64,
-    /// The same by model.
-    pub unpriced: BTreeMap<String, u64>,
-}
-
 /// One row of the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
@@ -101,26 +82,61 @@ pub struct Answer {
     pub total: Row,
 }
 
+/// What a row is of, before it has a name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'s> {
+    Day(i64),
+    Text(&'s str),
+}
+
 /// Adds up what counts.
-pub fn usage<'l>(
-    counted: impl IntoIterator<Item = Counted<'l>>,
-    sessions: &[Session],
-    question: &Question,
-    prices: &Table,
-) -> Answer {
+pub fn usage(portions: &[Portion<'_>], sessions: &[Session], question: &Question, prices: &Table) -> Answer {
+    let by = question.by;
+    let mut cells: BTreeMap<(Key<'_>, &str), Sum> = BTreeMap::new();
+    add_up(portions, question, prices, &mut |group, sum| {
+        let session = &sessions[group.session];
+        let key = match by {
+            By::Day | By::Week | By::Month => Key::Day(group.day),
+            By::Session => Key::Text(&session.id),
+            By::Model => Key::Text(group.model),
+            By::Agent => Key::Text(session.agent.id.0),
+            By::Project => Key::Text(session.cwd.as_deref().unwrap_or("unknown")),
+        };
+        cells.entry((key, group.model)).or_default().add(&sum);
+    });
     let mut answer = Answer::default();
-    stretches(counted, question, prices, &mut |run| answer.add(run, sessions, question.by));
+    for ((key, model), sum) in cells {
+        let name = match key {
+            Key::Day(day) => name_of_day(day, by),
+            Key::Text(text) => text.to_owned(),
+        };
+        answer.rows.entry(name).or_default().add(model, &sum);
+        answer.total.add(model, &sum);
+    }
+    answer.rows.values_mut().chain([&mut answer.total]).for_each(Row::settle);
     answer
 }
 
+impl Row {
+    fn add(&mut self, model: &str, sum: &Sum) {
+        self.sum.add(sum);
+        match self.models.get_mut(model) {
+            Some(known) => known.add(sum),
+            None => drop(self.models.insert(model.to_owned(), sum.clone())),
+        }
+    }
+
+    fn settle(&mut self) {
+        self.models.values_mut().chain([&mut self.sum]).for_each(Sum::settle);
+    }
+}
+
 /// Adds up what counts by session, in the order of the sessions.
-pub fn by_session<'l>(counted: impl IntoIterator<Item = Counted<'l>>, sessions: &[Session], prices: &Table) -> Vec<Sum> {
-    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
+pub fn by_session(portions: &[Portion<'_>], sessions: &[Session], prices: &Table) -> Vec<Sum> {
+    let whole = Question { by: By::Session, since: None, until: None, zone: TimeZone::UTC };
     let mut sums = vec![Sum::default(); sessions.len()];
-    counted.into_iter().for_each(|counted| {
-        let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
-        sums[counted.session].count(&counted, price);
-    });
+    add_up(portions, &whole, prices, &mut |group, sum| sums[group.session].add(&sum));
+    sums.iter_mut().for_each(Sum::settle);
     sums
 }
 
@@ -128,218 +144,61 @@ pub fn by_session<'l>(counted: impl IntoIterator<Item = Counted<'l>>, sessions: 
 pub type Cell = [String; 4];
 
 /// Adds up what counts by day, agent, model and project at once. What rows of the question would be made by does not matter.
-pub fn cube<'l>(
-    counted: impl IntoIterator<Item = Counted<'l>>,
-    sessions: &[Session],
-    question: &Question,
-    prices: &Table,
-) -> BTreeMap<Cell, Sum> {
-    let mut cells: BTreeMap<Cell, Sum> = BTreeMap::new();
-    stretches(counted, question, prices, &mut |run| {
-        let session = &sessions[run.session];
-        let project = session.cwd.clone().unwrap_or_default();
-        let cell = [name_of_day(run.day, By::Day), session.agent.id.0.to_owned(), run.model.to_owned(), project];
-        cells.entry(cell).or_default().add(&run.sum, run);
+pub fn cube(portions: &[Portion<'_>], sessions: &[Session], question: &Question, prices: &Table) -> BTreeMap<Cell, Sum> {
+    let mut cells: BTreeMap<(i64, [&str; 3]), Sum> = BTreeMap::new();
+    add_up(portions, question, prices, &mut |group, sum| {
+        let session = &sessions[group.session];
+        let project = session.cwd.as_deref().unwrap_or_default();
+        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add(&sum);
     });
-    cells
+    let named = cells.into_iter().map(|((day, [agent, model, project]), mut sum)| {
+        sum.settle();
+        ([name_of_day(day, By::Day), agent.to_owned(), model.to_owned(), project.to_owned()], sum)
+    });
+    named.collect()
 }
 
-/// Hands out responses that follow one another, added up.
-fn stretches<'l>(
-    counted: impl IntoIterator<Item = Counted<'l>>,
-    question: &Question,
-    prices: &Table,
-    take: &mut dyn FnMut(&Run<'_>),
-) {
-    let mut days = Days { zone: &question.zone, quarter: i64::MIN, offset: 0 };
-    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
-    let mut run: Option<Run<'_>> = None;
-    counted.into_iter().for_each(|counted| {
-        let at = counted.response.at;
-        if question.since.is_some_and(|since| at < since) || question.until.is_some_and(|until| at >= until) {
-            return;
-        }
-        let day = days.day(at);
-        // The model of a whole log is one piece of text.
-        let same_model = |run: &Run<'_>| std::ptr::eq(run.model, counted.model) || run.model == counted.model;
-        let same = |run: &Run<'_>| run.session == counted.session && run.day == day && same_model(run);
-        if !run.as_ref().is_some_and(same) {
-            if let Some(run) = run.take() {
-                take(&run);
-            }
-            let price = *known.entry(counted.model).or_insert_with(|| prices.find(counted.model));
-            run = Some(Run { session: counted.session, model: counted.model, day, price, sum: Sum::default() });
-        }
-        if let Some(run) = &mut run {
-            run.sum.count(&counted, run.price);
-        }
-    });
-    if let Some(run) = run {
-        take(&run);
-    }
-}
-
-/// Responses that follow one another in one session, on one day, of one model. Nearly all do, so a row is looked up
-/// once for many.
-struct Run<'c> {
+/// What follows one another in one session, on one day, of one model. Nearly all does, so a row is looked up once for much.
+#[derive(Clone, Copy, PartialEq)]
+struct Group<'l> {
     session: usize,
-    model: &'c str,
+    model: &'l str,
     day: i64,
-    price: Option<&'c Price>,
-    sum: Sum,
 }
 
-impl Answer {
-    fn add(&mut self, run: &Run<'_>, sessions: &[Session], by: By) {
-        let session = &sessions[run.session];
-        let key = match by {
-            By::Day | By::Week | By::Month => name_of_day(run.day, by),
-            By::Session => session.id.clone(),
-            By::Model => run.model.to_owned(),
-            By::Agent => session.agent.id.0.to_owned(),
-            By::Project => session.cwd.clone().unwrap_or_else(|| "unknown".to_owned()),
+/// Hands out what follows one another, added up.
+fn add_up<'l>(portions: &[Portion<'l>], question: &Question, prices: &Table, take: &mut dyn FnMut(Group<'l>, Sum)) {
+    let mut days = Days::new(&question.zone);
+    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
+    let mut open: Option<(Group<'l>, Tally<'_>)> = None;
+    let is_asked = |at: i64| question.since.is_none_or(|since| at >= since) && question.until.is_none_or(|until| at < until);
+    for portion in portions {
+        let Portion { session, model, stretch, .. } = *portion;
+        let price = *known.entry(model).or_insert_with(|| prices.find(model));
+        let mut count = |stretch: &Stretch, day: i64| {
+            let group = Group { session, model, day };
+            let open = match &mut open {
+                Some((same, tally)) if *same == group => tally,
+                _ => {
+                    if let Some((group, tally)) = open.take() {
+                        take(group, tally.finish(group.session, group.model));
+                    }
+                    &mut open.insert((group, Tally::new(price))).1
+                }
+            };
+            open.count(stretch);
         };
-        for row in [self.rows.entry(key).or_default(), &mut self.total] {
-            row.sum.add(&run.sum, run);
-            row.models.entry(run.model.to_owned()).or_default().add(&run.sum, run);
+        let day = days.day(stretch.first);
+        let is_of_one_day = day == days.day(stretch.last) && is_asked(stretch.first) && is_asked(stretch.last);
+        if is_of_one_day && has_one_price(&stretch, price) {
+            count(&stretch, day);
+            continue;
+        }
+        for response in portion.responses().filter(|response| is_asked(response.at)) {
+            count(&Stretch::of(&response), days.day(response.at));
         }
     }
-}
-
-#[derive(Clone, Copy)]
-enum Cost {
-    Reported(f64),
-    Computed(f64),
-    Unknown,
-}
-
-fn cost(counted: &Counted<'_>, price: Option<&Price>) -> Cost {
-    match counted.response.cost {
-        Some(Paid::Reported(cost)) => return Cost::Reported(cost),
-        Some(Paid::Computed(cost)) => return Cost::Computed(cost),
-        Some(Paid::Unknown) => return Cost::Unknown,
-        None => {}
-    }
-    let Spent { input, cache_read, cache_write, output, cache_write_1h, .. } = counted.response.spent;
-    let tokens = Billable {
-        uncached_input: input,
-        cache_read,
-        cache_write_5m: cache_write.saturating_sub(cache_write_1h),
-        cache_write_1h: cache_write_1h.min(cache_write),
-        output,
-    };
-    match price.and_then(|price| price.cost(&tokens)) {
-        Some(parts) => Cost::Computed(parts.total()),
-        None => Cost::Unknown,
-    }
-}
-
-/// What a response cost, where that is known.
-pub fn cost_of(counted: &Counted<'_>, price: Option<&Price>) -> Option<f64> {
-    match cost(counted, price) {
-        Cost::Reported(cost) | Cost::Computed(cost) => Some(cost),
-        Cost::Unknown => None,
-    }
-}
-
-impl Sum {
-    fn count(&mut self, counted: &Counted<'_>, price: Option<&Price>) {
-        self.spent.add(&counted.response.spent);
-        self.responses += 1;
-        self.calls += u64::from(counted.response.calls);
-        match cost(counted, price) {
-            Cost::Reported(cost) => {
-                self.cost += cost;
-                self.reported += 1;
-            }
-            Cost::Computed(cost) => {
-                self.cost += cost;
-                self.computed += 1;
-            }
-            Cost::Unknown => self.unpriced_tokens += counted.response.spent.total(),
-        }
-    }
-
-    fn add(&mut self, other: &Self, run: &Run<'_>) {
-        self.spent.add(&other.spent);
-        self.responses += other.responses;
-        self.calls += other.calls;
-        self.cost += other.cost;
-        self.reported += other.reported;
-        self.computed += other.computed;
-        self.unpriced_tokens += other.unpriced_tokens;
-        self.sessions.insert(run.session);
-        if other.unpriced_tokens > 0 {
-            *self.unpriced.entry(run.model.to_owned()).or_default() += other.unpriced_tokens;
-        }
-    }
-
-    /// Where the cost is from: of a sum, the price table as soon as it has a part in it.
-    pub fn source(&self) -> CostSource {
-        match (self.reported, self.computed) {
-            (0, 0) => CostSource::Unknown,
-            (_, 0) => CostSource::Reported,
-            (..) => CostSource::Computed,
-        }
-    }
-
-    /// The cost, and where the figure is from; `None` when nothing of it has a price.
-    pub fn cost(&self) -> (Option<f64>, &'static str) {
-        match (self.reported, self.computed) {
-            (0, 0) => (None, "unknown"),
-            (0, _) => (Some(self.cost), "computed"),
-            (_, 0) => (Some(self.cost), "reported"),
-            _ => (Some(self.cost), "mixed"),
-        }
-    }
-}
-
-/// Which day a moment is in. Zones change their offset at quarters of an hour at the finest, so the rule of the zone is
-/// asked once for each.
-struct Days<'z> {
-    zone: &'z TimeZone,
-    quarter: i64,
-    offset: i64,
-}
-
-impl Days<'_> {
-    const QUARTER: i64 = 15 * 60_000;
-    const DAY: i64 = 24 * 60 * 60_000;
-
-    /// Days since 1970.
-    fn day(&mut self, at: i64) -> i64 {
-        let quarter = at.div_euclid(Self::QUARTER);
-        if quarter != self.quarter {
-            let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-            self.quarter = quarter;
-            self.offset = i64::from(self.zone.to_offset(moment).seconds()) * 1000;
-        }
-        at.saturating_add(self.offset).div_euclid(Self::DAY)
-    }
-}
-
-fn name_of_day(days: i64, by: By) -> String {
-    let date = jiff::Timestamp::from_millisecond(days.saturating_mul(Days::DAY))
-        .map_or(Date::ZERO, |moment| TimeZone::UTC.to_datetime(moment).date());
-    match by {
-        By::Month => format!("{:04}-{:02}", date.year(), date.month()),
-        By::Week => {
-            let since_monday = i64::from(date.weekday().to_monday_zero_offset());
-            name_of_day(days - since_monday, By::Day)
-        }
-        _ => date.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{By, name_of_day};
-
-    #[test]
-    fn days_weeks_and_months_have_names() {
-        // 2026-11-15 is a Sunday.
-        assert_eq!(name_of_day(20_772, By::Day), "2026-11-15");
-        assert_eq!(name_of_day(20_772, By::Week), "2026-11-09");
-        assert_eq!(name_of_day(20_772, By::Month), "2026-11");
+    if let Some((group, tally)) = open {
+        take(group, tally.finish(group.session, group.model));
     }
 }

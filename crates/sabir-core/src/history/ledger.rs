@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::packed;
+use super::{Responses, packed};
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
 
@@ -30,8 +30,7 @@ pub struct Ledger {
     /// How the session stands after the lines so far.
     pub outcome: Option<Outcome>,
     /// Every response of a model, once.
-    #[serde(with = "packed::responses")]
-    pub responses: Vec<Response>,
+    pub responses: Responses,
     /// Names of the models that [`Response::model`] counts by.
     pub models: Vec<String>,
     /// What the agent itself says that the session has spent, by model: more than the responses when some of them never
@@ -81,7 +80,7 @@ pub struct Response {
 }
 
 /// What a log says of a cost, in US dollars.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Paid {
     /// The agent's figure.
     Reported(f64),
@@ -112,6 +111,16 @@ impl Spent {
     /// All tokens.
     pub fn total(&self) -> u64 {
         [self.input, self.cache_read, self.cache_write, self.output].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// All input.
+    pub fn whole_input(&self) -> u64 {
+        [self.input, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Whether no part is larger than what it is a part of.
+    pub fn is_sound(&self) -> bool {
+        self.cache_write_1h <= self.cache_write
     }
 
     /// Adds.
@@ -225,7 +234,7 @@ impl Ledger {
             new.at = self.last.unwrap_or(0);
         }
         match self.noted(new.id) {
-            None => self.responses.push(new),
+            None => self.responses.open().push(new),
             Some(old) => {
                 let calls = old.calls.saturating_add(new.calls);
                 if new.spent.output > old.spent.output {
@@ -240,14 +249,15 @@ impl Ledger {
     pub fn rewrite(&mut self, new: Response) {
         match self.noted(new.id) {
             Some(old) => *old = new,
-            None => self.responses.push(new),
+            None => self.responses.open().push(new),
         }
     }
 
     /// One of the last responses, by its id.
     fn noted(&mut self, id: u64) -> Option<&mut Response> {
-        let start = self.responses.len().saturating_sub(WINDOW);
-        self.responses[start..].iter_mut().rev().find(|old| old.id == id)
+        let responses = self.responses.open();
+        let start = responses.len().saturating_sub(WINDOW);
+        responses[start..].iter_mut().rev().find(|old| old.id == id)
     }
 
     /// Whether the call of that id was not seen before.
@@ -274,7 +284,7 @@ impl Ledger {
     /// All tokens of the responses.
     pub fn spent(&self) -> Spent {
         let mut sum = Spent::default();
-        self.responses.iter().for_each(|response| sum.add(&response.spent));
+        self.responses.stretches().for_each(|(stretch, _)| sum.add(&stretch.spent));
         sum
     }
 }
@@ -314,7 +324,10 @@ mod tests {
         let mut ledger = Ledger::default();
         [response("a", 1), response("b", 7), response("a", 9), response("a", 2)].into_iter().for_each(|new| ledger.respond(new));
         assert_eq!(ledger.responses.len(), 2);
-        assert_eq!((ledger.responses[0].spent.output, ledger.responses[0].calls), (9, 3));
+        assert_eq!(
+            (ledger.responses.get(0).expect("a response").spent.output, ledger.responses.get(0).expect("a response").calls),
+            (9, 3)
+        );
         assert_eq!(ledger.spent().total(), 9 + 7 + 2 * 5);
         assert_eq!(response("a", 1).key(), response("a", 9).key());
         assert_ne!(response("a", 1).key(), response("b", 1).key());
@@ -329,7 +342,7 @@ mod tests {
         ledger.respond(Response { at: 3_000, ..response("a", 9) });
         ledger.respond(response("b", 9));
         let times: Vec<i64> = ledger.responses.iter().map(|response| response.at).collect();
-        assert_eq!((times, ledger.responses[0].spent.output), (vec![2_000, 1_000], 9));
+        assert_eq!((times, ledger.responses.get(0).expect("a response").spent.output), (vec![2_000, 1_000], 9));
     }
 
     #[test]

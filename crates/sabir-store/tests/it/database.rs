@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use sabir_core::event::Outcome;
 use sabir_core::history::Paid;
-use sabir_store::account;
+use sabir_store::account::{self, Portion};
 use sabir_store::history::{Database, Role};
 
 use crate::{read_logs, write};
@@ -107,8 +107,8 @@ fn a_database_in_use_is_read_by_session() {
     let session = &sessions[0];
     assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
-    let counted: Vec<_> = account::responses(&logs.logs, &sessions).collect();
-    let costs: Vec<Option<Paid>> = counted.iter().map(|counted| counted.response.cost).collect();
+    let portions = account::portions(&logs.logs, &sessions);
+    let costs: Vec<Option<Paid>> = portions.iter().flat_map(Portion::responses).map(|response| response.cost).collect();
     assert_eq!(costs, [Some(Paid::Reported(0.25)); 3]);
     drop(writer);
 }

@@ -96,8 +96,8 @@ impl Source for Local {
 
 /// The list, before anything is known of runs that go on.
 pub fn rows(past: &Past) -> Vec<Row> {
-    let counted = account::responses(&past.logs, &past.sessions);
-    let sums = usage::by_session(counted, &past.sessions, Table::embedded());
+    let portions = account::portions(&past.logs, &past.sessions);
+    let sums = usage::by_session(&portions, &past.sessions, Table::embedded());
     let row = |(session, sum): (&Session, &Sum)| {
         let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
         Row {

@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     let status = arguments.status.as_deref();
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let counted = account::responses(&past.logs, &past.sessions);
-    let sums = usage::by_session(counted, &past.sessions, Table::embedded());
+    let portions = account::portions(&past.logs, &past.sessions);
+    let sums = usage::by_session(&portions, &past.sessions, Table::embedded());
     let mut sessions: Vec<(&Session, &Sum)> = past
         .sessions
         .iter()

@@ -31,12 +31,12 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     let which = Filter::new(&arguments.which, &zone)?;
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
-    let counted: Vec<_> = account::responses(&past.logs, &past.sessions).collect();
+    let portions = account::portions(&past.logs, &past.sessions);
     let chosen = |session: &Session| which.session(session) && which.time(session) && which.models(session);
     let subject = Subject {
         sessions: &past.sessions,
         logs: &past.logs,
-        counted: &counted,
+        portions: &portions,
         prices: own.as_ref().unwrap_or_else(|| Table::embedded()),
         chosen: &chosen,
     };

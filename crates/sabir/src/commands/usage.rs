@@ -25,11 +25,13 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let counted = account::responses(&past.logs, &past.sessions)
-        .filter(|counted| !which.narrows() || which.session(&past.sessions[counted.session]) && which.model(counted.model));
+    let mut portions = account::portions(&past.logs, &past.sessions);
+    if which.narrows() {
+        portions.retain(|portion| which.session(&past.sessions[portion.session]) && which.model(portion.model));
+    }
     let question = Question { by, since: which.since, until: which.until, zone };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
-    let answer = usage::usage(counted, &past.sessions, &question, prices);
+    let answer = usage::usage(&portions, &past.sessions, &question, prices);
     if arguments.json {
         let mut out = Out::default();
         object(&report(&answer, by, arguments.breakdown), out.buffer())?;

@@ -50,8 +50,8 @@ pub(super) struct Listed {
 
 impl List {
     pub(super) fn new(past: Past) -> Self {
-        let counted = account::responses(&past.logs, &past.sessions);
-        let sums = by_session(counted, &past.sessions, Table::embedded());
+        let portions = account::portions(&past.logs, &past.sessions);
+        let sums = by_session(&portions, &past.sessions, Table::embedded());
         let one = |(place, (logged, sum)): (usize, (&Logged, &Sum))| {
             // An id that no address can have is of no session that could be asked for.
             let id: SessionId = logged.id.parse().ok()?;

@@ -55,13 +55,13 @@ impl Kept {
     pub(super) fn cube(&self, period: Period) -> Cube {
         let list = self.list();
         let past = &list.past;
-        let counted = account::responses(&past.logs, &past.sessions);
+        let portions = account::portions(&past.logs, &past.sessions);
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         let zone = self.sources.zone.clone();
         let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone };
         let mut fold = CubeFold::default();
         let mut unpriced = 0;
-        for ([day, agent, model, project], sum) in usage::cube(counted, &past.sessions, &question, Table::embedded()) {
+        for ([day, agent, model, project], sum) in usage::cube(&portions, &past.sessions, &question, Table::embedded()) {
             unpriced += sum.unpriced_tokens;
             fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
         }

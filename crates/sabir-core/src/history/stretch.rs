@@ -1,0 +1,68 @@
+//! Responses added up as far as nobody may want them apart.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Paid, Response, Spent};
+
+/// Responses that follow one another in a log and are alike, added up: of one model, on one day in UTC, with costs that are
+/// known in the same way.
+///
+/// Nearly every question about a log is answered by its stretches. Who divides by other days or prices long inputs
+/// otherwise looks at the responses of a stretch one by one where that makes a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// How many responses.
+    pub responses: u32,
+    /// The model of all of them.
+    pub model: u16,
+    /// The log says of all of them that they are another session's.
+    pub copied: bool,
+    /// The first moment, in milliseconds since 1970.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+    /// Their tool calls.
+    pub calls: u64,
+    /// Their tokens.
+    pub spent: Spent,
+    /// The tokens of the longest input, cached ones included.
+    pub longest_input: u64,
+    /// Their cost, as far as the log says something about it.
+    pub cost: Option<Paid>,
+}
+
+/// In milliseconds.
+const DAY: i64 = 24 * 60 * 60_000;
+
+impl Stretch {
+    /// One response.
+    pub fn of(response: &Response) -> Self {
+        let Response { at, model, calls, spent, cost, copied, .. } = *response;
+        let longest_input = spent.whole_input();
+        Self { responses: 1, model, copied, first: at, last: at, calls: calls.into(), spent, longest_input, cost }
+    }
+
+    /// Adds the response that follows, if it is like these.
+    pub(super) fn takes(&mut self, response: &Response) -> bool {
+        let next = Self::of(response);
+        let is_alike = (self.model, self.copied) == (next.model, next.copied)
+            && self.first.div_euclid(DAY) == next.first.div_euclid(DAY)
+            && [self.spent, next.spent].iter().all(Spent::is_sound);
+        let cost = match (self.cost, next.cost) {
+            (None, None) => None,
+            (Some(Paid::Reported(some)), Some(Paid::Reported(more))) => Some(Paid::Reported(some + more)),
+            (Some(Paid::Computed(some)), Some(Paid::Computed(more))) => Some(Paid::Computed(some + more)),
+            (Some(Paid::Unknown), Some(Paid::Unknown)) => Some(Paid::Unknown),
+            _ => return false,
+        };
+        let Some(responses) = self.responses.checked_add(1).filter(|_| is_alike) else { return false };
+        self.responses = responses;
+        self.first = self.first.min(next.first);
+        self.last = self.last.max(next.last);
+        self.calls += next.calls;
+        self.spent.add(&next.spent);
+        self.longest_input = self.longest_input.max(next.longest_input);
+        self.cost = cost;
+        true
+    }
+}

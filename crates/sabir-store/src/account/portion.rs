@@ -1,0 +1,248 @@
+//! Every response counted once.
+//!
+//! A response may be in several files: a fork copies the lines before it, a side question repeats the last one, a
+//! spawned thread is written with the history of its parent. Copies have the same [key](Response::key); of them the one
+//! with the largest output says how it ended, and the earliest says when it was and whose it is.
+//!
+//! Nearly all are in one file. Stretches of such ones are handed out as they are, and nobody looks at the single response.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+use sabir_core::history::{Response, Responses, Spent, Stretch, id_of};
+
+use super::Session;
+use crate::index::Log;
+
+/// A part of what counts: responses of one session that are alike.
+#[derive(Debug, Clone)]
+pub struct Portion<'l> {
+    /// The session, as a place in the list of sessions.
+    pub session: usize,
+    /// The model.
+    pub model: &'l str,
+    /// What they are together.
+    pub stretch: Stretch,
+    apart: Apart<'l>,
+}
+
+/// Where the single responses are.
+#[derive(Debug, Clone)]
+enum Apart<'l> {
+    Log(&'l Responses, Range<usize>),
+    /// One that several copies of it tell together, or that no log tells as a response.
+    Together(Box<Response>),
+}
+
+impl<'l> Portion<'l> {
+    fn of(Counted { session, model, response }: Counted<'l>) -> Self {
+        Self { session, model, stretch: Stretch::of(&response), apart: Apart::Together(Box::new(response)) }
+    }
+
+    /// The responses one by one.
+    pub fn responses(&self) -> impl Iterator<Item = Response> {
+        let (log, together) = match &self.apart {
+            Apart::Log(list, places) => (Some(list.range(places.clone())), None),
+            Apart::Together(response) => (None, Some(**response)),
+        };
+        log.into_iter().flatten().chain(together)
+    }
+}
+
+/// A response of a session.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Counted<'l> {
+    session: usize,
+    model: &'l str,
+    pub(super) response: Response,
+}
+
+/// Every response once, with others of its kind: first those that one log tells, then those that several logs tell, each by
+/// session.
+pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
+    let told = || {
+        let places = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
+        places.map(|(place, log)| (place, &*logs[log].ledger))
+    };
+    let beyond: Vec<Counted<'l>> =
+        sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
+    let mut keys = Vec::with_capacity(told().map(|(_, ledger)| ledger.responses.len()).sum::<usize>() + beyond.len());
+    told().for_each(|(_, ledger)| keys.extend(ledger.responses.iter().map(|response| response.key())));
+    keys.extend(beyond.iter().map(|counted| counted.response.key()));
+    let repeated = Repeated::of(&keys);
+    let mut several: HashMap<u64, Counted<'l>, BuildHasherDefault<KeyHasher>> = HashMap::default();
+    let mut count = |key: u64, new: Counted<'l>| match several.entry(key) {
+        // Two agents never share a key by more than chance: their ids are of other shapes.
+        Entry::Vacant(entry) => drop(entry.insert(new)),
+        Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
+    };
+    let mut portions = Vec::with_capacity(logs.len());
+    let mut rest = keys.as_slice();
+    for (session, ledger) in told() {
+        let list = &ledger.responses;
+        for (stretch, places) in list.stretches() {
+            let model = ledger.models.get(usize::from(stretch.model)).map_or("", String::as_str);
+            let (keys, others) = rest.split_at(places.len());
+            rest = others;
+            if !keys.iter().any(|key| repeated.has(*key)) {
+                portions.push(Portion { session, model, stretch, apart: Apart::Log(list, places) });
+                continue;
+            }
+            for ((key, response), place) in keys.iter().zip(list.range(places.clone())).zip(places) {
+                if repeated.has(*key) {
+                    count(*key, Counted { session, model, response });
+                } else {
+                    let (stretch, apart) = (Stretch::of(&response), Apart::Log(list, place..place + 1));
+                    portions.push(Portion { session, model, stretch, apart });
+                }
+            }
+        }
+    }
+    rest.iter().zip(beyond).for_each(|(key, new)| count(*key, new));
+    let mut several: Vec<Counted<'l>> = several.into_values().collect();
+    several.sort_by_key(|counted| counted.session);
+    portions.extend(several.into_iter().map(Portion::of));
+    portions
+}
+
+impl Counted<'_> {
+    /// Takes what a copy knows better.
+    fn merge(&mut self, copy: &Self) {
+        let response = &mut self.response;
+        response.calls = response.calls.max(copy.response.calls);
+        if copy.response.spent.output > response.spent.output {
+            (response.spent, response.cost) = (copy.response.spent, copy.response.cost);
+        }
+        // Who says that it is a copy is not the first, whatever the time on it. Of copies that tell the same time, the one
+        // in the first file is taken for the first.
+        let age = |response: &Response| (response.copied, if response.at == 0 { i64::MAX } else { response.at });
+        if age(&copy.response) < age(response) {
+            (response.at, response.copied) = (copy.response.at, copy.response.copied);
+            (self.session, self.model) = (copy.session, copy.model);
+        }
+    }
+}
+
+/// What the agent says that the session spent beyond the responses in its files.
+pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted<'l>> {
+    let files = || session.logs.iter().map(|log| &logs[*log]);
+    let mut list = Vec::new();
+    for log in files() {
+        for (model, claimed) in &log.ledger.claimed {
+            let Some(name) = log.ledger.models.get(usize::from(*model)) else { continue };
+            let mut known = Spent::default();
+            for file in files() {
+                let Some(number) = file.ledger.models.iter().position(|model| model == name) else { continue };
+                let of_model = file.ledger.responses.stretches().filter(|(stretch, _)| usize::from(stretch.model) == number);
+                of_model.for_each(|(stretch, _)| known.add(&stretch.spent));
+            }
+            let spent = claimed.beyond(&known);
+            if spent.total() > 0 {
+                let response = Response {
+                    copied: false,
+                    id: id_of(name),
+                    at: log.ledger.last.unwrap_or(0),
+                    model: *model,
+                    calls: 0,
+                    spent,
+                    cost: None,
+                };
+                list.push(Counted { session: place, model: name, response });
+            }
+        }
+    }
+    list
+}
+
+/// The keys that come more than once.
+struct Repeated {
+    met: Met,
+    /// How often those came that may have come again.
+    counts: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+}
+
+impl Repeated {
+    fn of(keys: &[u64]) -> Self {
+        let met = Met::of(keys);
+        let mut counts: HashMap<u64, u32, _> = HashMap::default();
+        for key in keys.iter().filter(|key| met.again(**key)) {
+            *counts.entry(*key).or_default() += 1;
+        }
+        Self { met, counts }
+    }
+
+    fn has(&self, key: u64) -> bool {
+        self.met.again(key) && self.counts.get(&key).is_some_and(|count| *count > 1)
+    }
+}
+
+/// Which keys were met more than once, or may have been: a few others are among them by chance.
+struct Met {
+    once: Vec<u64>,
+    again: Vec<u64>,
+}
+
+impl Met {
+    /// So many places there are for each key. One in so many, about, meets another key there.
+    const ROOM: usize = 16;
+
+    fn of(keys: &[u64]) -> Self {
+        let words = (keys.len() * Self::ROOM).next_power_of_two().div_ceil(64);
+        let mut met = Self { once: vec![0; words], again: vec![0; words] };
+        for key in keys {
+            let (word, bit) = met.place(*key);
+            met.again[word] |= met.once[word] & bit;
+            met.once[word] |= bit;
+        }
+        met
+    }
+
+    /// Whether the key may have come again.
+    fn again(&self, key: u64) -> bool {
+        let (word, bit) = self.place(key);
+        self.again[word] & bit != 0
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the number of words is a power of two")]
+    fn place(&self, key: u64) -> (usize, u64) {
+        ((key >> 6) as usize & (self.once.len() - 1), 1 << (key % 64))
+    }
+}
+
+/// Keys are well mixed already.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Met, Repeated};
+    use sabir_core::history::id_with;
+
+    #[test]
+    fn every_key_that_comes_again_is_noticed_and_few_others_are_looked_at() {
+        for count in [0, 1, 10, 10_000_u64] {
+            let keys = (0..count).map(|number| id_with(number, [7]));
+            let twice: Vec<u64> = keys.clone().step_by(10).collect();
+            let all: Vec<u64> = keys.clone().chain(twice.iter().copied()).collect();
+            let (met, repeated) = (Met::of(&all), Repeated::of(&all));
+            assert!(all.iter().all(|key| repeated.has(*key) == twice.contains(key)));
+            assert!(twice.iter().all(|key| met.again(*key)));
+            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
+            assert!(others <= usize::try_from(count / 8).expect("small") + 2, "{others} of {count}");
+        }
+    }
+}

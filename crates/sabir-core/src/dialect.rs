@@ -5,10 +5,12 @@
 //! [decoder](crate::decode).
 
 mod said;
+mod seen;
 
 use std::borrow::Cow;
 
 pub use said::Said;
+pub(crate) use seen::Seen;
 
 use crate::cut;
 use crate::event::{Cause, EventKind, Outcome, Text, Timeout};

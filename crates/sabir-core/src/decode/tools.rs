@@ -1,14 +1,12 @@
 //! The tool calls that are open, and the ids that were used.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
+use crate::dialect::Seen;
 use crate::event::ToolKind;
 use crate::time::Timestamp;
-
-/// How many ids of ended calls are remembered. An id that comes again after that many others is taken for a new call.
-const REMEMBERED: usize = 1 << 16;
 
 /// A call that began and has not ended.
 #[derive(Debug)]
@@ -39,9 +37,8 @@ pub(super) enum Begun {
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     open: BTreeMap<String, OpenTool>,
-    /// Hashes of the ids of ended calls, and the order in which they are forgotten.
-    closed: BTreeSet<u64>,
-    closed_order: VecDeque<u64>,
+    /// Hashes of the ids of ended calls.
+    closed: Seen,
     begun: u64,
 }
 
@@ -58,7 +55,7 @@ impl Tools {
             return Begun::Open { news: input.is_some_and(|input| self.input(id, input)) };
         }
         self.begun += 1;
-        let public_id = if self.closed.contains(&hash(id)) { format!("{id}~{}", self.begun) } else { id.to_owned() };
+        let public_id = if self.closed.contains(hash(id)) { format!("{id}~{}", self.begun) } else { id.to_owned() };
         let begun = if public_id == id { Begun::New } else { Begun::Renamed(public_id.clone()) };
         let changes_files = matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move);
         let tool = OpenTool {
@@ -106,20 +103,12 @@ impl Tools {
     }
 
     pub(super) fn is_closed(&self, id: &str) -> bool {
-        !self.open.contains_key(id) && self.closed.contains(&hash(id))
+        !self.open.contains_key(id) && self.closed.contains(hash(id))
     }
 
     pub(super) fn end(&mut self, id: &str) -> Option<OpenTool> {
         let tool = self.open.remove(id)?;
-        let hash = hash(id);
-        if self.closed.insert(hash) {
-            self.closed_order.push_back(hash);
-        }
-        if self.closed_order.len() > REMEMBERED
-            && let Some(oldest) = self.closed_order.pop_front()
-        {
-            self.closed.remove(&oldest);
-        }
+        self.closed.insert(hash(id));
         Some(tool)
     }
 

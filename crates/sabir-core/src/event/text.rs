@@ -124,27 +124,32 @@ impl<'a> Text<'a> {
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
             Form::Json { size, .. } if *size <= bytes => self.clone().into_owned(),
-            Form::Json { json, .. } => Self::of_inside(escaped_head(json, bytes)),
+            Form::Json { json, .. } => {
+                let (head, said) = escaped_head(between_quotes(json), bytes);
+                Self::of_inside(head, said)
+            }
             Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
         }
     }
 
     /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
     pub(crate) fn after_written(&self, bytes: usize) -> Text<'static> {
-        match self.escaped() {
-            Some(escaped) => Self::of_inside(&escaped[cut::before(escaped, bytes)..]),
-            None => Text::from(self[cut::before(self, bytes)..].to_owned()),
+        let (head, rest) = self.written().split_at(cut::before(self.written(), bytes));
+        match &self.0 {
+            Form::Plain(_) => Text::from(rest.to_owned()),
+            // The head is short, and tells what the rest says as well.
+            Form::Json { size, .. } => Self::of_inside(rest, size - escaped_head(head, usize::MAX).1),
         }
     }
 
-    /// The text of what stands between the quotes of a JSON string.
-    fn of_inside(inside: &str) -> Text<'static> {
-        if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+    /// The text of what stands between the quotes of a JSON string and says so many bytes.
+    fn of_inside(inside: &str, size: usize) -> Text<'static> {
+        if inside.len() == size {
             return Text::from(inside.to_owned());
         }
         let mut json = String::with_capacity(inside.len() + 2);
         json.extend(["\"", inside, "\""]);
-        Text::from_own_json(json)
+        Text(Form::Json { json: Cow::Owned(json), size, plain: OnceLock::new() })
     }
 
     /// The text with nothing borrowed.
@@ -193,9 +198,8 @@ fn between_quotes(json: &str) -> &str {
     json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default()
 }
 
-/// The part of a JSON string, without its quotes, that says at most so many bytes.
-fn escaped_head(json: &str, bytes: usize) -> &str {
-    let inside = between_quotes(json);
+/// The part of what stands between the quotes of a JSON string that says at most so many bytes, and how many it says.
+fn escaped_head(inside: &str, bytes: usize) -> (&str, usize) {
     // Bytes of the head as it is written, and as it is said.
     let (mut end, mut said) = (0, 0);
     while let Some(rest) = inside.get(end..).filter(|rest| !rest.is_empty() && said < bytes) {
@@ -209,7 +213,7 @@ fn escaped_head(json: &str, bytes: usize) -> &str {
         end += if rest.as_bytes().get(plain + 1) == Some(&b'u') { 6 } else { 2 };
         said += 1;
     }
-    &inside[..end]
+    (&inside[..end], said)
 }
 
 fn unescaped(json: &str) -> String {

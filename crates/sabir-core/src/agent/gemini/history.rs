@@ -8,6 +8,8 @@
 mod note;
 mod whole;
 
+use whole::{Call, Thought};
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -75,16 +77,27 @@ struct Entry<'a> {
     r#type: Option<Str<'a>>,
     #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    thoughts: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    content: Option<Content<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    thoughts: Option<Vec<Thought<'a>>>,
     #[serde(default, deserialize_with = "json::lenient")]
     tokens: Option<Tokens>,
     #[serde(borrow, default)]
     model: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    tool_calls: Option<Vec<Call<'a>>>,
+}
+
+/// What a message says: a string or a list of parts.
+type Content<'a> = StringOr<'a, Vec<Piece<'a>>>;
+
+#[derive(Deserialize)]
+struct Piece<'a> {
     #[serde(borrow, default)]
-    tool_calls: Option<&'a RawValue>,
+    text: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    thought: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -117,20 +130,13 @@ impl Tokens {
     }
 }
 
-/// The text of a message: a string or a list of parts.
-fn text_of(content: Option<&RawValue>) -> String {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow, default)]
-        text: Option<Text<'a>>,
-        #[serde(default, deserialize_with = "json::lenient")]
-        thought: Option<bool>,
-    }
-    match content.and_then(|content| json::parse::<StringOr<'_, Vec<Part<'_>>>>(content.get())) {
+/// The text of a message.
+fn text_of(content: Option<Content<'_>>) -> String {
+    match content {
         Some(StringOr::String(text)) => text.0.into_owned(),
-        Some(StringOr::Other(parts)) => {
-            let said = parts.into_iter().filter(|part| part.thought != Some(true));
-            said.filter_map(|part| part.text).map(Text::into_string).collect()
+        Some(StringOr::Other(pieces)) => {
+            let said = pieces.into_iter().filter(|piece| piece.thought != Some(true));
+            said.filter_map(|piece| piece.text).map(Text::into_string).collect()
         }
         None => String::new(),
     }

@@ -12,7 +12,7 @@ use super::ending::{self, Failure};
 use super::tokens::Stats;
 use crate::agent::Match;
 use crate::dialect::{End, Facts, Held, Verdict};
-use crate::event::{Cause, EventKind, Outcome, PlanItem, PlanStatus, ToolKind, ToolStatus};
+use crate::event::{Cause, EventKind, Outcome, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
 use crate::json::{self, JsonDialect, Str};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -147,8 +147,8 @@ impl Stream {
         let kind = self.open.iter().position(|(open, _)| *open == id).map(|at| self.open.swap_remove(at).1);
         let kind = kind.unwrap_or(ToolKind::Other);
         let problem = wire.error.as_ref().and_then(|error| error.r#type.as_deref());
-        let shown = wire.output.as_deref().unwrap_or_default();
-        let (exit_code, killed) = if kind == ToolKind::Execute { shell_ending(shown) } else { (None, false) };
+        let shown = Text::from(wire.output.as_deref().unwrap_or_default());
+        let (exit_code, killed) = if kind == ToolKind::Execute { shell_ending(&shown) } else { (None, false) };
         let status = match (wire.status.as_deref(), problem) {
             // A tool of its own that this approval mode does not offer; of other names nothing is known.
             (Some("error"), Some("tool_not_registered")) if kind != ToolKind::Other => ToolStatus::Denied,
@@ -233,9 +233,15 @@ fn failed<'a>(failure: Option<Failure<'a>>, facts: &mut Facts<'a>) -> Verdict {
     Verdict { cause: Some(cause), ..Verdict::of(outcome) }
 }
 
+/// How a report for the model begins.
+const REPORTS: [&str; 3] = ["<untrusted_context>", "Command: ", "Output: "];
+
 /// Exit code and death of a command, where the text that is shown for it tells them. It mostly does not: a command that
 /// printed anything is shown as that, whatever its exit code was.
-pub(super) fn shell_ending(shown: &str) -> (Option<i32>, bool) {
+pub(super) fn shell_ending(shown: &Text<'_>) -> (Option<i32>, bool) {
+    if let Some(ending) = shown.escaped().and_then(written_ending) {
+        return ending;
+    }
     let shown = shown.trim();
     if let Some(code) = shown.strip_prefix("Command exited with code: ") {
         return (code.parse().ok(), false);
@@ -244,11 +250,26 @@ pub(super) fn shell_ending(shown: &str) -> (Option<i32>, bool) {
         return (None, true);
     }
     // In debug mode the report for the model is shown, line by line.
-    if ["<untrusted_context>", "Command: ", "Output: "].iter().any(|head| shown.starts_with(head)) {
+    if REPORTS.iter().any(|head| shown.starts_with(head)) {
         let code = shown.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "));
         return (code.and_then(|code| code.trim().parse().ok()), false);
     }
     (None, false)
+}
+
+/// The same of a text as it is written in JSON, where that tells it: outputs are long, and what is looked for is not.
+fn written_ending(written: &str) -> Option<(Option<i32>, bool)> {
+    if !REPORTS.iter().any(|head| written.starts_with(head)) {
+        // White space may stand before.
+        let may_tell = written.starts_with(|first: char| first == '\\' || first == 'C' || first.is_whitespace());
+        return (!may_tell).then_some((None, false));
+    }
+    const SIGN: &str = "\\nExit Code: ";
+    let Some(at) = memchr::memmem::rfind(written.as_bytes(), SIGN.as_bytes()) else { return Some((None, false)) };
+    let line = &written[at + SIGN.len()..];
+    let code = line.find('\\').map_or(Some(line), |end| line[end..].starts_with("\\n").then(|| &line[..end]))?;
+    // The line feed may be a backslash and a letter.
+    (!written[..at].ends_with('\\')).then(|| (code.trim().parse().ok(), false))
 }
 
 /// The steps of `write_todos`.
@@ -337,13 +358,30 @@ pub(super) fn detect(line: &str) -> Match {
 mod tests {
     use super::{detect, shell_ending};
     use crate::agent::Match;
+    use crate::event::Text;
+    use crate::json;
 
     #[test]
     fn a_command_that_printed_nothing_is_shown_by_its_exit_code() {
-        assert_eq!(shell_ending("Command exited with code: 3"), (Some(3), false));
-        assert_eq!(shell_ending("Command terminated by signal: 9"), (None, true));
-        assert_eq!(shell_ending("Output: x\nExit Code: 7\nProcess Group PGID: 1"), (Some(7), false));
-        assert_eq!(shell_ending("the log says\nExit Code: 7"), (None, false));
+        let ending = |text: &str| {
+            let json = serde_json::to_string(text).expect("a string");
+            let written = json::parse::<Text<'_>>(&json).map(|text| shell_ending(&text));
+            let ending = shell_ending(&Text::from(text));
+            assert_eq!(written, Some(ending), "{text}");
+            ending
+        };
+        assert_eq!(ending("Command exited with code: 3"), (Some(3), false));
+        assert_eq!(ending("\n Command exited with code: 3\n"), (Some(3), false));
+        assert_eq!(ending("Command terminated by signal: 9"), (None, true));
+        assert_eq!(ending("Command terminated by signal: 9\nand more"), (None, false));
+        assert_eq!(ending("Output: x\nExit Code: 7\nProcess Group PGID: 1"), (Some(7), false));
+        assert_eq!(ending("Output: x\nExit Code: 7"), (Some(7), false));
+        assert_eq!(ending("\n\tOutput: x\r\nExit Code: 7\r\nend\n"), (Some(7), false));
+        assert_eq!(ending("Output: x\nExit Code: 7\t8\nend"), (None, false));
+        assert_eq!(ending("Output: \"x\"\nExit Code: 7\ny\\nExit Code: 8\nend"), (Some(7), false));
+        assert_eq!(ending("Output: a\nb\\nExit Code: 8"), (None, false));
+        assert_eq!(ending("Output: nothing\nmore"), (None, false));
+        assert_eq!(ending("the log says\nExit Code: 7"), (None, false));
     }
 
     #[test]

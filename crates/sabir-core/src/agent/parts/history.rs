@@ -16,10 +16,9 @@ mod note;
 mod whole;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::agent::{DialectEntry, Match};
-use crate::json::{self, Str};
+use crate::json::{self, Str, Unread};
 
 pub(in crate::agent) use note::{enough, note};
 
@@ -54,7 +53,7 @@ pub(super) struct Row<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     created: Option<i64>,
     #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
+    data: Option<Unread<'a>>,
     // session
     #[serde(borrow, default)]
     directory: Option<Str<'a>>,

@@ -8,10 +8,9 @@ mod note;
 mod whole;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::super::{DialectEntry, Match};
-use super::wire::Usage;
+use super::wire::{Message, Usage};
 use crate::history::{History, Part, Root, stem};
 use crate::json::{self, Str};
 
@@ -50,8 +49,8 @@ struct Entry<'a> {
     timestamp: Option<Str<'a>>,
     #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    message: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    message: Option<Message<'a>>,
     #[serde(borrow, default, alias = "modelId")]
     model: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]

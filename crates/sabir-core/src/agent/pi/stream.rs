@@ -61,7 +61,10 @@ impl JsonDialect for Stream {
             "message_start" | "message_end" => match wire.message.and_then(|message| json::parse::<Message<'_>>(message.get())) {
                 Some(message) if &*message.role != "assistant" => {}
                 Some(message) if &*wire.r#type == "message_start" => self.message_start(&message, facts),
-                Some(message) => self.message_end(message, facts),
+                Some(message) => {
+                    let blocks = message.content().unwrap_or_default();
+                    self.message_end(message, blocks, facts);
+                }
                 None => json::unrecognized(line, facts),
             },
             "tool_execution_start" | "tool_execution_update" | "tool_execution_end" => self.tools.read(wire, line, facts),
@@ -205,12 +208,17 @@ impl Stream {
         }
     }
 
-    pub(super) fn message_end<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
-        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.0)).unwrap_or_default();
+    pub(super) fn message_end<'a>(
+        &mut self,
+        message: Message<'a>,
+        blocks: Vec<Block<'a>>,
+        facts: &mut Facts<'a>,
+    ) -> Vec<Block<'a>> {
+        let mut others = Vec::new();
         let reason = message.stop_reason.map_or_else(String::new, |reason| reason.0.into_owned());
         self.answer.clear();
-        for (index, block) in (0..).zip(blocks) {
-            match (&*block.r#type, block.text, block.thinking) {
+        for (index, mut block) in (0..).zip(blocks) {
+            match (&*block.r#type, block.text.take(), block.thinking.take()) {
                 ("text", Some(text), _) => {
                     // Before a tool call it is a preamble, and of a failed attempt it is withdrawn.
                     if matches!(reason.as_str(), "stop" | "length") {
@@ -219,7 +227,7 @@ impl Stream {
                     self.open.say_rest(index, false, text, facts);
                 }
                 ("thinking", _, Some(thinking)) => self.open.say_rest(index, true, thinking, facts),
-                _ => {}
+                _ => others.push(block),
             }
         }
         if let Some(usage) = message.usage.and_then(|usage| usage.event(message.model.map(Cow::from))) {
@@ -236,6 +244,7 @@ impl Stream {
         let error = error.filter(|_| reason == "error");
         self.last = Some(Ending { reason, refused, error, cause });
         self.open = OpenMessage::default();
+        others
     }
 
     /// Tells the failure of the last message, once it is known that it is not tried again.

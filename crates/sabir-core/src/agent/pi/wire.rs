@@ -88,7 +88,7 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) role: Str<'a>,
     #[serde(borrow)]
-    pub(super) content: Option<Unread<'a>>,
+    content: Option<Unread<'a>>,
     #[serde(borrow)]
     pub(super) model: Option<Str<'a>>,
     #[serde(borrow)]
@@ -103,6 +103,34 @@ pub(super) struct Message<'a> {
     pub(super) raw_stop_reason: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient", rename = "errorMessage")]
     pub(super) error: Option<Str<'a>>,
+    /// Of a tool's result, as are the next two.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) tool_call_id: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(super) is_error: Option<bool>,
+    #[serde(borrow, default)]
+    details: Option<Unread<'a>>,
+    /// Of what the user ran.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) command: Option<Str<'a>>,
+}
+
+impl<'a> Message<'a> {
+    /// What it says. `None` when it is not JSON; what is of another shape is nothing.
+    pub(super) fn content<T: Deserialize<'a> + Default>(&self) -> Option<T> {
+        read(self.content)
+    }
+
+    /// What the tool gave back whose result it is. `None` when it is not JSON.
+    pub(super) fn result(&self) -> Option<ToolResult<'a>> {
+        Some(ToolResult { content: read(self.content)?, details: read(self.details)? })
+    }
+}
+
+/// Reads what is there; what is of another shape counts as absent. `None` when it is not JSON.
+fn read<'a, T: Deserialize<'a> + Default>(value: Option<Unread<'a>>) -> Option<T> {
+    let Some(Unread(json)) = value else { return Some(T::default()) };
+    json::parse(json).or_else(|| json::parse::<&RawValue>(json).map(|_| T::default()))
 }
 
 /// A piece of a message's content.
@@ -110,10 +138,17 @@ pub(super) struct Message<'a> {
 pub(super) struct Block<'a> {
     #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) text: Option<Str<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(super) thinking: Option<Str<'a>>,
+    /// Of a tool call, as are the next two.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) name: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
 }
 
 /// What a tool gave back, or has given so far.

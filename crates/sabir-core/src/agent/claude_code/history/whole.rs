@@ -1,7 +1,7 @@
 //! The log as the events of its session.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,15 +10,12 @@ use super::super::stream::StreamJson;
 use super::super::tools::user;
 use super::super::wire::{ApiMessage, ModelUsage, PermissionDecision, Structured};
 use super::{INTERRUPTED, is_furniture};
-use crate::dialect::{End, Facts, HeldTexts, Verdict};
+use crate::dialect::{End, Facts, HeldTexts, Seen, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
 use crate::history::{Spent, id_of};
 use crate::json::{self, JsonDialect, Str, StringOr, Unread};
 use crate::line::Line;
 use crate::time::Timestamp;
-
-/// How many messages of the main agent are remembered, so that a copy of one in a side file is known as such.
-const REMEMBERED: usize = 1 << 16;
 
 /// Reads the log of a session, its sub-agents' files after its own.
 #[derive(Default)]
@@ -28,8 +25,8 @@ pub(super) struct Log {
     session_told: bool,
     /// The call that started each sub-agent.
     agents: BTreeMap<String, String>,
-    /// The last messages of the main agent.
-    messages: VecDeque<u64>,
+    /// The messages of the main agent. A side file may begin with a copy of one.
+    messages: Seen,
     /// What the current message of the main agent says.
     answer: HeldTexts,
     verdict: Option<Verdict>,
@@ -212,12 +209,12 @@ impl Log {
         }
         let id = message.id.as_deref().unwrap_or_default().to_owned();
         let number = id_of(&id);
-        let of_main = self.messages.contains(&number);
+        let of_main = self.messages.contains(number);
         match &facts.parent {
             // A side question starts with a copy of what the main agent said.
             Some(_) if of_main => return,
             Some(_) => {}
-            None => self.main_message(number, of_main, &message),
+            None => self.main_message(number, &message),
         }
         let (usage, stop_reason) = (message.usage, message.stop_reason.as_deref().map(str::to_owned));
         self.stream.assistant(*message, line, facts);
@@ -229,14 +226,8 @@ impl Log {
     }
 
     /// Takes note of what the main agent says and of why it stopped.
-    fn main_message(&mut self, number: u64, known: bool, message: &ApiMessage<'_>) {
-        if !known {
-            if self.messages.len() >= REMEMBERED {
-                self.messages.pop_front();
-            }
-            self.messages.push_back(number);
-        }
-        if !known || self.messages.back() != Some(&number) {
+    fn main_message(&mut self, number: u64, message: &ApiMessage<'_>) {
+        if self.messages.insert(number) || self.messages.last() != Some(number) {
             self.answer.clear();
         }
         texts_of(message).for_each(|text| self.answer.push(text));

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::patch;
 use super::whole::Log;
 use crate::agent::codex::{report, shell};
-use crate::cut;
 use crate::dialect::Facts;
+use crate::diff;
 use crate::event::{EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
 use crate::json::{self, Str, StringOr, TextOr, Unread};
 
@@ -245,8 +245,8 @@ impl<'a> Outcome<'a> {
     fn of_text(text: Text<'a>) -> Self {
         let status = status_of(&text);
         let head = match text.escaped() {
-            Some(escaped) => headed(escaped, "\\n"),
-            None => headed(&text, "\n"),
+            Some(escaped) => headed(escaped, diff::escaped_line_ends(escaped), 2),
+            None => headed(&text, memchr::memchr_iter(b'\n', text.as_bytes()), 1),
         };
         let (exit_code, output) = match head {
             Some((exit_code, head)) => (exit_code, text.after_written(head)),
@@ -298,21 +298,22 @@ fn status_of(text: &Text<'_>) -> ToolStatus {
 }
 
 /// The exit code that a result gives which has lines about itself before its output, and how long those lines are. The
-/// text may be as it is written in JSON: the lines have nothing that is written otherwise but their ends.
-fn headed(text: &str, line_end: &str) -> Option<(Option<i32>, usize)> {
+/// text may be as it is written in JSON, where ends of lines are longer: the lines have nothing else that is written
+/// otherwise.
+fn headed(text: &str, ends: impl Iterator<Item = usize>, length_of_end: usize) -> Option<(Option<i32>, usize)> {
     const HEADS: &[&str] = &["Chunk ID: ", "Wall time", "Exit code: ", "Process ", "Script "];
     if !HEADS.iter().any(|start| text.starts_with(start)) {
         return None;
     }
-    let beginning = cut::head(text, LONGEST);
-    let (mut code, mut rest) = (None, beginning);
-    while let Some((line, after)) = rest.split_once(line_end) {
+    let (mut code, mut start) = (None, 0);
+    for end in ends.take_while(|end| end + length_of_end <= LONGEST) {
+        let line = &text[start..end];
+        start = end + length_of_end;
         if line == "Output:" {
-            return Some((code, beginning.len() - after.len()));
+            return Some((code, start));
         }
         let told = line.strip_prefix("Exit code: ").or_else(|| line.strip_prefix("Process exited with code "));
         code = code.or_else(|| told?.trim().parse().ok());
-        rest = after;
     }
     None
 }

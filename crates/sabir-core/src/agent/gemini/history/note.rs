@@ -88,7 +88,7 @@ fn read(ledger: &mut Ledger, entry: Entry<'_>) {
         }
         Some("error") => ledger.outcome = Some(Outcome::Failed),
         Some("gemini") => {
-            let calls = entry.tool_calls.map_or(Ok(0), |calls| count(&mut Walk::over(calls.get().as_bytes()))).unwrap_or(0);
+            let calls = entry.tool_calls.as_ref().map_or(0, Vec::len);
             let Entry { id, timestamp, model, tokens, .. } = entry;
             let (id, at) = (id.as_deref().map(str::as_bytes), timestamp.as_deref().and_then(time_of));
             answered(ledger, &Answer { id, at, model, tokens, calls });

@@ -8,16 +8,14 @@ use serde_json::value::RawValue;
 
 use super::super::stream::{plan, shell_ending};
 use super::{Entry, folder_in, is_furniture, text_of};
-use crate::dialect::{End, Fact, Facts, Held, Said, Verdict};
+use crate::dialect::{End, Fact, Facts, Held, Said, Seen, Verdict};
 use crate::diff;
 use crate::event::{Cause, Change, ChangeSource, EventKind, Outcome, Text, ToolKind, ToolStatus};
 use crate::history::{Spent, id_of};
-use crate::json::{self, JsonDialect, Str, Unread};
+use crate::json::{self, JsonDialect, Str, TextOr};
 use crate::line::Line;
 use crate::time::Timestamp;
 
-/// How many messages are remembered, so that a copy of one is known as such.
-const REMEMBERED: usize = 1 << 16;
 /// How many of the last messages may still grow.
 const OPEN: usize = 16;
 
@@ -31,8 +29,8 @@ pub(super) struct Log {
     parent: Option<String>,
     /// The call that started each sub-agent.
     agents: BTreeMap<String, String>,
-    /// All messages that came.
-    messages: VecDeque<u64>,
+    /// The messages that came.
+    messages: Seen,
     /// The last messages of models.
     open: VecDeque<Message>,
     in_turn: bool,
@@ -58,7 +56,7 @@ struct Message {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Call<'a> {
+pub(super) struct Call<'a> {
     #[serde(borrow)]
     id: Str<'a>,
     #[serde(borrow)]
@@ -72,7 +70,7 @@ struct Call<'a> {
     #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
     #[serde(borrow, default)]
-    result_display: Option<Unread<'a>>,
+    result_display: Option<TextOr<'a>>,
     #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
 }
@@ -114,7 +112,7 @@ struct Display<'a> {
 }
 
 #[derive(Deserialize)]
-struct Thought<'a> {
+pub(super) struct Thought<'a> {
     #[serde(borrow, default)]
     subject: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -131,7 +129,7 @@ impl JsonDialect for Log {
         } else if let Some(set) = entry.set {
             // Of a conversation that is told again, only what was never told is news.
             for message in set.messages.into_iter().flatten() {
-                let known = message.id.as_deref().is_some_and(|id| self.messages.contains(&id_of(id)));
+                let known = message.id.as_deref().is_some_and(|id| self.messages.contains(id_of(id)));
                 if !known {
                     self.spoken(message, line, facts);
                 }
@@ -191,13 +189,7 @@ impl Log {
         let (Some(id), Some(r#type)) = (entry.id.as_deref().map(id_of), entry.r#type.as_deref()) else {
             return json::unrecognized(line, facts);
         };
-        let new = !self.messages.contains(&id);
-        if new {
-            if self.messages.len() >= REMEMBERED {
-                self.messages.pop_front();
-            }
-            self.messages.push_back(id);
-        }
+        let new = self.messages.insert(id);
         match r#type {
             "gemini" => self.gemini(id, new, entry, facts),
             _ if !new => {}
@@ -246,7 +238,7 @@ impl Log {
         facts.parent = message.parent.clone().map(Cow::Owned);
         message.model = entry.model.map(|model| model.0.into_owned()).or(message.model.take());
         message.spent = entry.tokens.map(super::Tokens::spent).or(message.spent);
-        let thoughts: Vec<Thought<'a>> = entry.thoughts.and_then(|thoughts| json::parse(thoughts.get())).unwrap_or_default();
+        let thoughts = entry.thoughts.unwrap_or_default();
         for thought in thoughts.iter().skip(message.thoughts) {
             let parts = [&thought.subject, &thought.description].into_iter().flatten().map(|part| &**part);
             let delta = parts.collect::<Vec<_>>().join("\n") + "\n";
@@ -260,7 +252,7 @@ impl Log {
             }
             facts.push(EventKind::Text { delta: news.into(), message_id: None });
         }
-        let calls: Vec<Call<'a>> = entry.tool_calls.and_then(|calls| json::parse(calls.get())).unwrap_or_default();
+        let calls = entry.tool_calls.unwrap_or_default();
         if main {
             if !calls.is_empty() {
                 self.answer.clear();
@@ -347,7 +339,7 @@ fn tool_end<'a>(call: Call<'a>, kind: ToolKind, facts: &mut Facts<'a>) {
     let problem = given.as_ref().and_then(|given| given.error.as_deref()).unwrap_or_default();
     // What the model is told of a command has its exit code; what people are shown mostly has not.
     let (exit_code, killed) = if kind == ToolKind::Execute {
-        shell_ending(given.as_ref().and_then(|given| given.output.as_deref()).unwrap_or_default())
+        given.as_ref().and_then(|given| given.output.as_ref()).map_or((None, false), shell_ending)
     } else {
         (None, false)
     };
@@ -360,12 +352,16 @@ fn tool_end<'a>(call: Call<'a>, kind: ToolKind, facts: &mut Facts<'a>) {
         Some("error") if refused => ToolStatus::Denied,
         _ => ToolStatus::Error,
     };
-    let shown = call.result_display.and_then(|display| json::parse::<Text<'a>>(display.0));
-    if let (None, ToolStatus::Ok, Some(display)) =
-        (&shown, status, call.result_display.and_then(|display| json::parse(display.0)))
-    {
-        file_change(display, &call.id, facts);
-    }
+    let shown = match call.result_display {
+        Some(TextOr::Text(text)) => Some(text),
+        Some(TextOr::Other(display)) => {
+            if let Some(display) = json::parse(display.0).filter(|_| status == ToolStatus::Ok) {
+                file_change(display, &call.id, facts);
+            }
+            None
+        }
+        None => None,
+    };
     let output = shown.or_else(|| given.and_then(|given| given.output.or(given.error)));
     facts.push(EventKind::ToolEnd {
         tool_call_id: call.id.0,

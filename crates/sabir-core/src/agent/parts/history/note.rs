@@ -30,7 +30,7 @@ fn row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
                 ledger.entitle(title);
             }
         }
-        "message" => noted(ledger, &json::parse(row.data?.get())?),
+        "message" => noted(ledger, &json::parse(row.data?.0)?),
         _ => {}
     }
     Some(())

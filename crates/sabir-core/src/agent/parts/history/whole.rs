@@ -74,8 +74,8 @@ impl JsonDialect for Rows {
                 self.session(&row, facts);
                 Some(())
             }
-            ("message", Some(data)) => json::parse(data.get()).map(|message| self.begin(&row, message, facts)),
-            ("part", Some(data)) => self.part(&row, data.get(), facts),
+            ("message", Some(data)) => json::parse(data.0).map(|message| self.begin(&row, message, facts)),
+            ("part", Some(data)) => self.part(&row, data.0, facts),
             _ => None,
         };
         if read.is_none() {

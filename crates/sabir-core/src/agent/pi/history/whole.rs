@@ -2,17 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::super::stream::Stream;
 use super::super::tools::ToolEnd;
-use super::super::wire::{Message, ToolResult};
+use super::super::wire::{Block, Message};
 use super::Entry;
 use super::note::outcome_of;
 use crate::dialect::{End, Facts, Verdict};
-use crate::event::{EventKind, Outcome, Text};
-use crate::json::{self, JsonDialect, Str, StringOr};
+use crate::event::{EventKind, Outcome};
+use crate::json::{self, JsonDialect, StringOr};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -25,33 +22,6 @@ pub(super) struct Log {
     in_turn: bool,
     /// How many attempts have failed in a row.
     failed: u32,
-}
-
-/// A piece of a message, as far as the stream's reader leaves it.
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow)]
-    r#type: Str<'a>,
-    #[serde(borrow, default)]
-    id: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    name: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    text: Option<&'a RawValue>,
-}
-
-/// What only some speakers say.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Extra<'a> {
-    #[serde(borrow, default)]
-    tool_call_id: Option<Str<'a>>,
-    #[serde(default)]
-    is_error: bool,
-    #[serde(borrow, default)]
-    command: Option<Str<'a>>,
 }
 
 impl JsonDialect for Log {
@@ -69,8 +39,8 @@ impl JsonDialect for Log {
                 self.stream.model = entry.model.map(|model| model.0.into_owned());
                 self.stream.say_session(facts);
             }
-            "message" => match entry.message.and_then(|raw| Some((raw, json::parse::<Message<'_>>(raw.get())?))) {
-                Some((raw, message)) => self.spoken(message, raw, line, facts),
+            "message" => match entry.message {
+                Some(message) => self.spoken(message, line, facts),
                 None => json::unrecognized(line, facts),
             },
             "compaction" | "branch_summary" | "usage" => {
@@ -104,20 +74,25 @@ impl JsonDialect for Log {
 }
 
 impl Log {
-    fn spoken<'a>(&mut self, message: Message<'a>, raw: &'a RawValue, line: &Line<'a>, facts: &mut Facts<'a>) {
+    fn spoken<'a>(&mut self, message: Message<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         match &*message.role {
-            "assistant" => self.assistant(message, facts),
-            "user" => self.user(&message, facts),
-            "toolResult" => match json::parse::<Extra<'a>>(raw.get()) {
-                Some(Extra { tool_call_id: Some(id), is_error, .. }) => {
-                    let result = json::parse::<ToolResult<'a>>(raw.get());
-                    self.stream.tools.end(id, result, ToolEnd { failed: is_error, duration_ms: None }, facts);
+            "assistant" => match message.content() {
+                Some(blocks) => self.assistant(message, blocks, facts),
+                None => json::unrecognized(line, facts),
+            },
+            "user" => match message.content() {
+                Some(content) => self.user(content, facts),
+                None => json::unrecognized(line, facts),
+            },
+            "toolResult" => match (message.result(), message.tool_call_id) {
+                (Some(result), Some(id)) => {
+                    let end = ToolEnd { failed: message.is_error == Some(true), duration_ms: None };
+                    self.stream.tools.end(id, Some(result), end, facts);
                 }
                 _ => json::unrecognized(line, facts),
             },
             "bashExecution" => {
-                let command = json::parse::<Extra<'a>>(raw.get()).and_then(|result| result.command);
-                let message = format!("the user ran: {}", command.as_deref().unwrap_or_default());
+                let message = format!("the user ran: {}", message.command.as_deref().unwrap_or_default());
                 facts.push(EventKind::Activity { message: Cow::Owned(message) });
             }
             // What was sent to the model beside the conversation.
@@ -126,23 +101,21 @@ impl Log {
         }
     }
 
-    fn user<'a>(&mut self, message: &Message<'a>, facts: &mut Facts<'a>) {
+    fn user<'a>(&mut self, content: Option<StringOr<'a, Vec<Block<'a>>>>, facts: &mut Facts<'a>) {
         self.stream.tell_error(false, facts);
         self.end_turn(facts);
         self.failed = 0;
         self.stream.last = None;
         self.stream.answer.clear();
-        let text = match message.content.and_then(|content| json::parse::<StringOr<'a, Vec<Block<'a>>>>(content.0)) {
+        let text = match content {
             Some(StringOr::String(text)) => text.into(),
-            Some(StringOr::Other(blocks)) => {
-                Cow::Owned(blocks.iter().filter_map(|block| Text::from_json(block.text?)).map(Text::into_string).collect())
-            }
+            Some(StringOr::Other(blocks)) => Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()),
             None => Cow::Borrowed(""),
         };
         facts.push(EventKind::Prompt { text });
     }
 
-    fn assistant<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
+    fn assistant<'a>(&mut self, message: Message<'a>, blocks: Vec<Block<'a>>, facts: &mut Facts<'a>) {
         self.end_turn(facts);
         if let Some(error) = self.stream.last.as_mut().and_then(|last| last.error.take()) {
             self.failed = self.failed.saturating_add(1);
@@ -153,12 +126,11 @@ impl Log {
         }
         facts.push(EventKind::TurnStart { turn: 0 });
         self.in_turn = true;
-        let blocks: Vec<Block<'a>> = message.content.and_then(|content| json::parse(content.0)).unwrap_or_default();
         self.stream.begin(&message, facts);
-        self.stream.message_end(message, facts);
+        let others = self.stream.message_end(message, blocks, facts);
         // An attempt that failed has calls that were never made.
         let made = self.stream.last.as_ref().is_none_or(|last| !matches!(last.reason.as_str(), "error" | "aborted"));
-        for block in blocks {
+        for block in others {
             if let (true, "toolCall", Some(id)) = (made, &*block.r#type, block.id) {
                 self.stream.tools.start(id, block.name, block.arguments, facts);
             }

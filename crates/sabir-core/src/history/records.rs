@@ -5,6 +5,8 @@
 //! full    flags u8 │ id u64 │ at i64 │ model u16 │ calls u16 │ six figures, u64 each │ cost f64
 //! ```
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Paid, Response, Spent, packed};
@@ -18,8 +20,8 @@ pub(super) enum Records {
     Full(#[serde(with = "packed::pieces")] Box<[Full]>),
 }
 
-pub(super) type Plain = [u8; HEAD + 6 * 4];
-pub(super) type Full = [u8; HEAD + 6 * 8 + 8];
+type Plain = [u8; HEAD + 6 * 4];
+type Full = [u8; HEAD + 6 * 8 + 8];
 
 /// What stands before the figures of a response.
 const HEAD: usize = 1 + 8 + 8 + 2 + 2;
@@ -48,6 +50,15 @@ impl Records {
             Self::Plain(records) => records.len(),
             Self::Full(records) => records.len(),
         }
+    }
+
+    /// The responses at these places, if there are such places.
+    pub(super) fn range(&self, places: Range<usize>) -> impl Iterator<Item = Response> {
+        let (plain, full): (&[Plain], &[Full]) = match self {
+            Self::Plain(records) => (records.get(places).unwrap_or_default(), &[]),
+            Self::Full(records) => (&[], records.get(places).unwrap_or_default()),
+        };
+        plain.iter().map(plain_response).chain(full.iter().map(full_response))
     }
 }
 
@@ -101,12 +112,12 @@ fn full_record(response: &Response) -> Full {
 }
 
 #[inline]
-pub(super) fn plain_response(record: &Plain) -> Response {
+fn plain_response(record: &Plain) -> Response {
     response(record, |place| u64::from(u32::from_le_bytes(field(record, HEAD + place * 4))), 0.0)
 }
 
 #[inline]
-pub(super) fn full_response(record: &Full) -> Response {
+fn full_response(record: &Full) -> Response {
     let usd = f64::from_le_bytes(field(record, HEAD + 6 * 8));
     response(record, |place| u64::from_le_bytes(field(record, HEAD + place * 8)), usd)
 }
@@ -145,7 +156,7 @@ fn field<const N: usize, const M: usize>(record: &[u8; N], place: usize) -> [u8;
 
 #[cfg(test)]
 mod tests {
-    use super::{Paid, Records, Response, Spent, full_response, plain_response};
+    use super::{Paid, Records, Response, Spent};
 
     #[test]
     fn what_is_recorded_comes_back() {
@@ -155,14 +166,15 @@ mod tests {
         let response =
             |spent, cost| Response { id: u64::MAX - 7, at: -1, model: 513, calls: u16::MAX, spent, cost, copied: true };
         let plain = [response(narrow, None), Response { copied: false, ..response(narrow, Some(Paid::Unknown)) }];
-        let Records::Plain(records) = Records::of(&plain) else { panic!("a plain list") };
-        assert!(records.iter().map(plain_response).eq(plain));
+        let records = Records::of(&plain);
+        assert!(matches!(records, Records::Plain(_)) && records.range(0..2).eq(plain));
         for other in
             [response(wide, None), response(narrow, Some(Paid::Reported(0.0))), response(wide, Some(Paid::Computed(1e-9)))]
         {
             let full = [plain[0], other, plain[1]];
-            let Records::Full(records) = Records::of(&full) else { panic!("a full list") };
-            assert!(records.iter().map(full_response).eq(full));
+            let records = Records::of(&full);
+            assert!(matches!(records, Records::Full(_)) && records.range(0..3).eq(full));
+            assert_eq!((records.len(), records.range(1..2).next(), records.range(2..4).count()), (3, Some(other), 0));
         }
     }
 }

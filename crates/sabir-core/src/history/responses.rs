@@ -4,12 +4,13 @@
 //! bytes that it is, with the sums of its [stretches](Stretch) beside it; a response is read out of the bytes when it is
 //! looked at, and only a log that has grown has its list opened.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-use super::records::{Full, Plain, Records, full_response, plain_response};
+use super::records::Records;
 use super::{Response, Stretch};
 
 /// A list of responses.
@@ -20,8 +21,16 @@ pub struct Responses {
     closed: Option<Closed>,
 }
 
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone)]
 struct Closed {
+    kept: Kept,
+    /// The key of each response. All logs are compared by them, while few records are ever looked at.
+    keys: Vec<u64>,
+}
+
+/// What an index keeps of a list.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+struct Kept {
     stretches: Vec<Stretch>,
     records: Records,
 }
@@ -29,7 +38,7 @@ struct Closed {
 impl Responses {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.closed.as_ref().map_or(self.open.len(), |closed| closed.records.len())
+        self.closed.as_ref().map_or(self.open.len(), |closed| closed.keys.len())
     }
 
     /// Whether there is none.
@@ -42,14 +51,10 @@ impl Responses {
         self.range(0..self.len())
     }
 
-    /// Those at these places.
+    /// Those at these places, if there are such places.
     pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = Response> {
-        let (open, plain, full): (&[Response], &[Plain], &[Full]) = match self.closed.as_ref().map(|closed| &closed.records) {
-            None => (self.open.get(places).unwrap_or_default(), &[], &[]),
-            Some(Records::Plain(list)) => (&[], list.get(places).unwrap_or_default(), &[]),
-            Some(Records::Full(list)) => (&[], &[], list.get(places).unwrap_or_default()),
-        };
-        plain.iter().map(plain_response).chain(full.iter().map(full_response)).chain(open.iter().copied())
+        let open = self.open.get(places.clone()).unwrap_or_default().iter().copied();
+        open.chain(self.closed.iter().flat_map(move |closed| closed.kept.records.range(places.clone())))
     }
 
     /// The one at that place.
@@ -64,13 +69,21 @@ impl Responses {
 
     /// All of them in stretches, each with the places of its responses. In an open list each response is one.
     pub fn stretches(&self) -> impl Iterator<Item = (Stretch, Range<usize>)> {
-        let closed = self.closed.iter().flat_map(|closed| closed.stretches.iter().copied());
+        let closed = self.closed.iter().flat_map(|closed| closed.kept.stretches.iter().copied());
         let mut end = 0;
         closed.chain(self.open.iter().map(Stretch::of)).map(move |stretch| {
             let start = end;
             end += stretch.responses as usize;
             (stretch, start..end)
         })
+    }
+
+    /// The [key](Response::key) of each.
+    pub fn keys(&self) -> Cow<'_, [u64]> {
+        match &self.closed {
+            Some(closed) => Cow::Borrowed(&closed.keys),
+            None => Cow::Owned(self.iter().map(|response| response.key()).collect()),
+        }
     }
 
     /// The list to change.
@@ -98,12 +111,16 @@ impl Closed {
                 stretches.push(Stretch::of(response));
             }
         }
-        Self { stretches, records: Records::of(list) }
+        Self { kept: Kept { stretches, records: Records::of(list) }, keys: list.iter().map(Response::key).collect() }
     }
+}
 
-    /// Whether the stretches are those of the records, as far as one can tell from their number.
-    fn is_sound(&self) -> bool {
-        self.stretches.iter().map(|stretch| stretch.responses as usize).sum::<usize>() == self.records.len()
+impl Kept {
+    /// The list that it is; `None` when the stretches are not those of the records, as far as their number tells.
+    fn closed(self) -> Option<Closed> {
+        let count = self.stretches.iter().map(|stretch| stretch.responses as usize).sum::<usize>();
+        let keys = self.records.range(0..self.records.len()).map(|response| response.key()).collect();
+        (count == self.records.len()).then_some(Closed { kept: self, keys })
     }
 }
 
@@ -116,18 +133,17 @@ impl PartialEq for Responses {
 impl Serialize for Responses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.closed {
-            Some(closed) => closed.serialize(serializer),
-            None => Closed::of(&self.open).serialize(serializer),
+            Some(closed) => closed.kept.serialize(serializer),
+            None => Closed::of(&self.open).kept.serialize(serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Responses {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let closed = Some(Closed::deserialize(deserializer)?).filter(Closed::is_sound);
-        closed
-            .map(|closed| Self { open: Vec::new(), closed: Some(closed) })
-            .ok_or_else(|| de::Error::custom("stretches of other responses"))
+        let closed = Kept::deserialize(deserializer)?.closed();
+        let closed = closed.ok_or_else(|| de::Error::custom("stretches of other responses"))?;
+        Ok(Self { open: Vec::new(), closed: Some(closed) })
     }
 }
 
@@ -158,6 +174,7 @@ mod tests {
             for list in [&open, &closed] {
                 assert_eq!((list.len(), list.is_empty(), list.last()), (of.len(), of.is_empty(), of.last().copied()));
                 assert!(list.iter().eq(of.iter().copied()));
+                assert!(list.keys().iter().copied().eq(of.iter().map(Response::key)));
                 assert_eq!((list.get(1), list.get(3)), (of.get(1).copied(), None));
                 assert_eq!(list.range(2..4).count(), 0, "there are no such places");
             }
@@ -207,9 +224,9 @@ mod tests {
 
     #[test]
     fn stretches_of_other_responses_are_noticed() {
-        let mut closed = Closed::of(&[response(1, None), response(2, None)]);
-        assert!(closed.is_sound());
-        closed.stretches[0].responses = 3;
-        assert!(!closed.is_sound());
+        let Closed { mut kept, keys } = Closed::of(&[response(1, None), response(2, None)]);
+        assert_eq!(kept.clone().closed().map(|closed| closed.keys), Some(keys));
+        kept.stretches[0].responses = 3;
+        assert!(kept.closed().is_none());
     }
 }

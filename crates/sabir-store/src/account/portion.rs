@@ -6,12 +6,13 @@
 //!
 //! Nearly all are in one file. Stretches of such ones are handed out as they are, and nobody looks at the single response.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use sabir_core::history::{Response, Responses, Spent, Stretch, id_of};
+use sabir_core::history::{Ledger, Response, Responses, Spent, Stretch, id_of};
 
 use super::Session;
 use crate::index::Log;
@@ -59,19 +60,28 @@ pub(super) struct Counted<'l> {
     pub(super) response: Response,
 }
 
+/// What a file of a session tells, copies included.
+struct Told<'l> {
+    session: usize,
+    ledger: &'l Ledger,
+    keys: Cow<'l, [u64]>,
+}
+
+impl<'l> Told<'l> {
+    fn new(session: usize, log: &'l Log) -> Self {
+        Self { session, ledger: &log.ledger, keys: log.ledger.responses.keys() }
+    }
+}
+
 /// Every response once, with others of its kind: first those that one log tells, then those that several logs tell, each by
 /// session.
 pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
-    let told = || {
-        let places = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
-        places.map(|(place, log)| (place, &*logs[log].ledger))
-    };
+    let files = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
+    let told: Vec<Told<'l>> = files.map(|(session, log)| Told::new(session, &logs[log])).collect();
     let beyond: Vec<Counted<'l>> =
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
-    let mut keys = Vec::with_capacity(told().map(|(_, ledger)| ledger.responses.len()).sum::<usize>() + beyond.len());
-    told().for_each(|(_, ledger)| keys.extend(ledger.responses.iter().map(|response| response.key())));
-    keys.extend(beyond.iter().map(|counted| counted.response.key()));
-    let repeated = Repeated::of(&keys);
+    let of_beyond: Vec<u64> = beyond.iter().map(|counted| counted.response.key()).collect();
+    let repeated = Repeated::of(|| told.iter().map(|told| &*told.keys).chain([&*of_beyond]));
     let mut several: HashMap<u64, Counted<'l>, BuildHasherDefault<KeyHasher>> = HashMap::default();
     let mut count = |key: u64, new: Counted<'l>| match several.entry(key) {
         // Two agents never share a key by more than chance: their ids are of other shapes.
@@ -79,13 +89,11 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
         Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
     };
     let mut portions = Vec::with_capacity(logs.len());
-    let mut rest = keys.as_slice();
-    for (session, ledger) in told() {
-        let list = &ledger.responses;
+    for Told { session, ledger, keys } in &told {
+        let (session, list) = (*session, &ledger.responses);
         for (stretch, places) in list.stretches() {
             let model = ledger.models.get(usize::from(stretch.model)).map_or("", String::as_str);
-            let (keys, others) = rest.split_at(places.len());
-            rest = others;
+            let keys = &keys[places.clone()];
             if !keys.iter().any(|key| repeated.has(*key)) {
                 portions.push(Portion { session, model, stretch, apart: Apart::Log(list, places) });
                 continue;
@@ -100,7 +108,7 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
             }
         }
     }
-    rest.iter().zip(beyond).for_each(|(key, new)| count(*key, new));
+    of_beyond.iter().zip(beyond).for_each(|(key, new)| count(*key, new));
     let mut several: Vec<Counted<'l>> = several.into_values().collect();
     several.sort_by_key(|counted| counted.session);
     portions.extend(several.into_iter().map(Portion::of));
@@ -164,10 +172,11 @@ struct Repeated {
 }
 
 impl Repeated {
-    fn of(keys: &[u64]) -> Self {
-        let met = Met::of(keys);
+    /// Looks for them in lists of keys.
+    fn of<'k, I: Iterator<Item = &'k [u64]>>(lists: impl Fn() -> I) -> Self {
+        let met = Met::of(&lists);
         let mut counts: HashMap<u64, u32, _> = HashMap::default();
-        for key in keys.iter().filter(|key| met.again(**key)) {
+        for key in lists().flatten().filter(|key| met.again(**key)) {
             *counts.entry(*key).or_default() += 1;
         }
         Self { met, counts }
@@ -188,10 +197,11 @@ impl Met {
     /// So many places there are for each key. One in so many, about, meets another key there.
     const ROOM: usize = 16;
 
-    fn of(keys: &[u64]) -> Self {
-        let words = (keys.len() * Self::ROOM).next_power_of_two().div_ceil(64);
+    fn of<'k, I: Iterator<Item = &'k [u64]>>(lists: impl Fn() -> I) -> Self {
+        let count: usize = lists().map(<[u64]>::len).sum();
+        let words = (count * Self::ROOM).next_power_of_two().div_ceil(64);
         let mut met = Self { once: vec![0; words], again: vec![0; words] };
-        for key in keys {
+        for key in lists().flatten() {
             let (word, bit) = met.place(*key);
             met.again[word] |= met.once[word] & bit;
             met.once[word] |= bit;
@@ -238,7 +248,8 @@ mod tests {
             let keys = (0..count).map(|number| id_with(number, [7]));
             let twice: Vec<u64> = keys.clone().step_by(10).collect();
             let all: Vec<u64> = keys.clone().chain(twice.iter().copied()).collect();
-            let (met, repeated) = (Met::of(&all), Repeated::of(&all));
+            let lists = || all.chunks(7);
+            let (met, repeated) = (Met::of(lists), Repeated::of(lists));
             assert!(all.iter().all(|key| repeated.has(*key) == twice.contains(key)));
             assert!(twice.iter().all(|key| met.again(*key)));
             let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();

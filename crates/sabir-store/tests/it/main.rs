@@ -11,6 +11,7 @@ mod kill;
 mod listed;
 mod model;
 mod open;
+mod sums;
 mod tail;
 mod threads;
 

@@ -36,7 +36,8 @@ pub(super) enum Begun {
 
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    open: BTreeMap<String, OpenTool>,
+    /// In boxes, since mostly one is open at a time: a map has room for many from the first one on.
+    open: BTreeMap<String, Box<OpenTool>>,
     /// Hashes of the ids of ended calls.
     closed: Seen,
     begun: u64,
@@ -58,7 +59,7 @@ impl Tools {
         let public_id = if self.closed.contains(hash(id)) { format!("{id}~{}", self.begun) } else { id.to_owned() };
         let begun = if public_id == id { Begun::New } else { Begun::Renamed(public_id.clone()) };
         let changes_files = matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move);
-        let tool = OpenTool {
+        let tool = Box::new(OpenTool {
             public_id,
             kind,
             input: input.filter(|_| changes_files).map(str::to_owned),
@@ -67,7 +68,7 @@ impl Tools {
             started_at: at,
             parent: parent.map(str::to_owned),
             order: self.begun,
-        };
+        });
         self.open.insert(id.to_owned(), tool);
         begun
     }
@@ -109,7 +110,7 @@ impl Tools {
     pub(super) fn end(&mut self, id: &str) -> Option<OpenTool> {
         let tool = self.open.remove(id)?;
         self.closed.insert(hash(id));
-        Some(tool)
+        Some(*tool)
     }
 
     pub(super) fn begun(&self) -> u64 {
@@ -123,7 +124,7 @@ impl Tools {
 
     /// All open calls, in the order in which they began.
     pub(super) fn close_all(&mut self) -> Vec<OpenTool> {
-        let mut tools: Vec<OpenTool> = std::mem::take(&mut self.open).into_values().collect();
+        let mut tools: Vec<OpenTool> = std::mem::take(&mut self.open).into_values().map(|tool| *tool).collect();
         tools.sort_by_key(|tool| tool.order);
         tools
     }

@@ -28,6 +28,8 @@ enum Form<'a> {
     Json {
         /// The JSON string with its quotes; holds an escape, and no `\u` escape but those that we would write ourselves.
         json: Cow<'a, str>,
+        /// What is not a part of it any more: so many bytes behind the first quote.
+        from: usize,
         /// How many bytes it says.
         size: usize,
         /// What it says, once somebody asked.
@@ -53,7 +55,7 @@ impl<'a> Text<'a> {
 
     fn kept(json: Cow<'a, str>, surplus: usize) -> Self {
         let size = json.len() - 2 - surplus;
-        Self(Form::Json { json, size, plain: OnceLock::new() })
+        Self(Form::Json { json, from: 0, size, plain: OnceLock::new() })
     }
 
     /// The text of a JSON string that is written inside another one, and what follows it there. Escaped twice, it is
@@ -99,7 +101,7 @@ impl<'a> Text<'a> {
     pub(crate) fn written(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, .. } => between_quotes(json),
+            Form::Json { json, from, .. } => &between_quotes(json)[*from..],
         }
     }
 
@@ -123,23 +125,28 @@ impl<'a> Text<'a> {
     /// Its beginning, of at most so many bytes, with nothing borrowed. Never unescapes.
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
-            Form::Json { size, .. } if *size <= bytes => self.clone().into_owned(),
-            Form::Json { json, .. } => {
-                let (head, said) = escaped_head(between_quotes(json), bytes);
+            Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
+            Form::Json { size, .. } if *size <= bytes => Self::of_inside(self.written(), *size),
+            Form::Json { .. } => {
+                let (head, said) = escaped_head(self.written(), bytes);
                 Self::of_inside(head, said)
             }
-            Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
         }
     }
 
     /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
-    pub(crate) fn after_written(&self, bytes: usize) -> Text<'static> {
-        let (head, rest) = self.written().split_at(cut::before(self.written(), bytes));
-        match &self.0 {
-            Form::Plain(_) => Text::from(rest.to_owned()),
-            // The head is short, and tells what the rest says as well.
-            Form::Json { size, .. } => Self::of_inside(rest, size - escaped_head(head, usize::MAX).1),
+    pub(crate) fn after_written(self, bytes: usize) -> Self {
+        let bytes = cut::before(self.written(), bytes);
+        let (head, rest) = self.written().split_at(bytes);
+        // The head is short, and tells what the rest says as well.
+        let size = self.size() - if self.escaped().is_some() { escaped_head(head, usize::MAX).1 } else { bytes };
+        if rest.len() == size {
+            return Self::from(rest.to_owned());
         }
+        Self(match self.0 {
+            Form::Json { json, from, .. } => Form::Json { json, from: from + bytes, size, plain: OnceLock::new() },
+            plain @ Form::Plain(_) => plain,
+        })
     }
 
     /// The text of what stands between the quotes of a JSON string and says so many bytes.
@@ -147,23 +154,21 @@ impl<'a> Text<'a> {
         if inside.len() == size {
             return Text::from(inside.to_owned());
         }
-        let mut json = String::with_capacity(inside.len() + 2);
-        json.extend(["\"", inside, "\""]);
-        Text(Form::Json { json: Cow::Owned(json), size, plain: OnceLock::new() })
+        Text(Form::Json { json: Cow::Owned(in_quotes(inside)), from: 0, size, plain: OnceLock::new() })
     }
 
     /// The text with nothing borrowed.
     pub fn into_owned(self) -> Text<'static> {
         match self.0 {
             Form::Plain(text) => Text::from(text.into_owned()),
-            Form::Json { json, size, plain } => Text(Form::Json { json: Cow::Owned(json.into_owned()), size, plain }),
+            Form::Json { json, from, size, plain } => Text(Form::Json { json: Cow::Owned(json.into_owned()), from, size, plain }),
         }
     }
 
     /// The JSON string that it is kept as, if it is and can stand in a line.
     pub(crate) fn as_json(&self) -> Option<&str> {
         match &self.0 {
-            Form::Json { json, .. } if !write::ends_a_line_for_some(json) => Some(json),
+            Form::Json { json, from: 0, .. } if !write::ends_a_line_for_some(json) => Some(json),
             _ => None,
         }
     }
@@ -172,14 +177,19 @@ impl<'a> Text<'a> {
     pub fn into_string(self) -> String {
         match self.0 {
             Form::Plain(text) => text.into_owned(),
-            Form::Json { json, plain, .. } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
+            Form::Json { json, from: 0, plain, .. } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
+            Form::Json { .. } => self.as_ref().to_owned(),
         }
     }
 
     /// Appends the JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        match self.as_json() {
-            Some(json) => out.extend_from_slice(json.as_bytes()),
+        match self.escaped().filter(|escaped| !write::ends_a_line_for_some(escaped)) {
+            Some(escaped) => {
+                out.push(b'"');
+                out.extend_from_slice(escaped.as_bytes());
+                out.push(b'"');
+            }
             None => write::string(self, out),
         }
     }
@@ -191,6 +201,12 @@ impl Text<'static> {
         let surplus = json::escapes_of(&json).map_or(0, |escapes| escapes.surplus);
         Self::kept(Cow::Owned(json), surplus)
     }
+}
+
+fn in_quotes(inside: &str) -> String {
+    let mut json = String::with_capacity(inside.len() + 2);
+    json.extend(["\"", inside, "\""]);
+    json
 }
 
 /// What stands between the quotes of a JSON string.
@@ -234,7 +250,8 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, plain, .. } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
+            Form::Json { json, from: 0, plain, .. } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
+            Form::Json { plain, .. } => plain.get_or_init(|| unescaped(&in_quotes(self.written())).into_boxed_str()),
         }
     }
 }
@@ -370,6 +387,27 @@ mod tests {
             assert_eq!(text.size(), plain.len());
             for bytes in 0..=plain.len() + 1 {
                 assert_eq!(&*text.head(bytes), cut::head(&plain, bytes), "{json} {bytes}");
+            }
+            for bytes in 0..=text.written().len() {
+                let (head, rest) = text.written().split_at(cut::before(text.written(), bytes));
+                let [head, rest] = [head, rest].map(|part| match text.escaped() {
+                    Some(_) => serde_json::from_str(&format!("\"{part}\"")).ok(),
+                    None => Some(part.to_owned()),
+                });
+                // Where an escape would be cut, nobody cuts.
+                if let (Some(_), Some(rest)) = (head, rest) {
+                    let behind = text.clone().after_written(bytes);
+                    let (mut one, mut other) = (Vec::new(), Vec::new());
+                    behind.write(&mut one);
+                    Text::from(rest.as_str()).write(&mut other);
+                    assert_eq!(String::from_utf8(one), String::from_utf8(other), "{json} {bytes}");
+                    assert_eq!((behind.size(), &*behind.head(3), &*behind.head(1000)), (rest.len(), cut::head(&rest, 3), &*rest));
+                    assert_eq!(
+                        (behind.clone().into_string(), behind.clone().into_owned().into_string()),
+                        (rest.clone(), rest.clone())
+                    );
+                    assert_eq!(behind.after_written(0), rest.as_str());
+                }
             }
             assert_eq!(text.clone().into_owned(), plain.as_str());
             assert_eq!(text, plain.as_str());

@@ -6,17 +6,19 @@
 //! What is read and to which value is the same as with `serde_json`, but for keys that are not read as strings, which are
 //! refused, and for values that nobody asks for: of those only the brackets and quotes have to be right.
 
+use std::fmt;
+
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer};
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Error, Number};
+use serde_json::Number;
 
 use super::scan::{self, Escapes};
 
 /// Parses a JSON text, as [`serde_json::from_str`] does.
-pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
+pub(super) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Refused> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     let value = T::deserialize(&mut reader)?;
-    if reader.peek().is_none() { Ok(value) } else { refused() }
+    if reader.peek().is_none() { Ok(value) } else { Err(Refused) }
 }
 
 /// The name by which a `RawValue` asks for the text of a value, and gives it.
@@ -57,9 +59,29 @@ struct Quoted<'de> {
     escapes: Escapes,
 }
 
-#[cold]
-fn refused<T>() -> Result<T, Error> {
-    Err(de::Error::custom("not the JSON that is expected"))
+/// The text is not the JSON that is expected. That is said often, where a value of one of several shapes is tried, and what
+/// exactly was expected nobody asks.
+#[derive(Debug)]
+pub(super) struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not the JSON that is expected")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl de::Error for Refused {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self
+    }
+}
+
+impl From<serde_json::Error> for Refused {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
 }
 
 impl<'de> Reader<'de> {
@@ -81,12 +103,12 @@ impl<'de> Reader<'de> {
 
     /// Steps over the next byte, which must be this one.
     #[inline]
-    fn expect(&mut self, byte: u8) -> Result<(), Error> {
+    fn expect(&mut self, byte: u8) -> Result<(), Refused> {
         if self.peek() == Some(byte) {
             self.at += 1;
             Ok(())
         } else {
-            refused()
+            Err(Refused)
         }
     }
 
@@ -103,10 +125,10 @@ impl<'de> Reader<'de> {
 
     /// Steps over a string.
     #[inline]
-    fn string(&mut self) -> Result<Quoted<'de>, Error> {
+    fn string(&mut self) -> Result<Quoted<'de>, Refused> {
         self.peek();
         let start = self.at;
-        let Some(scan::Quoted { end, escapes }) = scan::string(self.text.as_bytes(), start) else { return refused() };
+        let Some(scan::Quoted { end, escapes }) = scan::string(self.text.as_bytes(), start) else { return Err(Refused) };
         self.at = end;
         Ok(Quoted { json: self.since(start), escapes })
     }
@@ -123,7 +145,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over any value and gives its text.
-    fn value(&mut self) -> Result<&'de str, Error> {
+    fn value(&mut self) -> Result<&'de str, Refused> {
         let first = self.peek();
         let start = self.at;
         match first {
@@ -134,7 +156,7 @@ impl<'de> Reader<'de> {
             Some(b'{' | b'[') if self.depth == DEPTH => {
                 let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<de::IgnoredAny>();
                 if !matches!(values.next(), Some(Ok(_))) {
-                    return refused();
+                    return Err(Refused);
                 }
                 self.at += values.byte_offset();
             }
@@ -162,14 +184,14 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over any value without looking at what its strings and words are.
-    fn skip(&mut self) -> Result<(), Error> {
+    fn skip(&mut self) -> Result<(), Refused> {
         match self.peek() {
             Some(b'"') => match scan::end(self.text.as_bytes(), self.at) {
                 Some(end) => {
                     self.at = end;
                     Ok(())
                 }
-                None => refused(),
+                None => Err(Refused),
             },
             Some(b'{') if self.depth < DEPTH => self.nested(|items| {
                 while items.next(b'}')? {
@@ -186,15 +208,15 @@ impl<'de> Reader<'de> {
                 Ok(())
             }),
             Some(b'{' | b'[') => self.value().map(drop),
-            _ if self.word().is_empty() => refused(),
+            _ if self.word().is_empty() => Err(Refused),
             _ => Ok(()),
         }
     }
 
     /// Reads an object or a list: from its opening bracket, which comes next, to its closing one.
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Items<'_, 'de>) -> Result<T, Error>) -> Result<T, Error> {
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Items<'_, 'de>) -> Result<T, Refused>) -> Result<T, Refused> {
         if self.depth == DEPTH {
-            return refused();
+            return Err(Refused);
         }
         let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
         self.at += 1;
@@ -206,7 +228,7 @@ impl<'de> Reader<'de> {
     }
 
     /// `serde_json` at the next value.
-    fn by_serde_json(&mut self) -> Result<serde_json::Deserializer<serde_json::de::StrRead<'de>>, Error> {
+    fn by_serde_json(&mut self) -> Result<serde_json::Deserializer<serde_json::de::StrRead<'de>>, Refused> {
         self.value().map(serde_json::Deserializer::from_str)
     }
 }
@@ -221,14 +243,14 @@ struct Items<'r, 'de> {
 impl Items<'_, '_> {
     /// Steps to the next item; false before the closing bracket.
     #[inline]
-    fn next(&mut self, close: u8) -> Result<bool, Error> {
+    fn next(&mut self, close: u8) -> Result<bool, Refused> {
         if self.reader.peek() == Some(close) {
             return Ok(false);
         }
         if !std::mem::take(&mut self.first) {
             self.reader.expect(b',')?;
             if self.reader.peek() == Some(close) {
-                return refused();
+                return Err(Refused);
             }
         }
         Ok(true)
@@ -236,9 +258,9 @@ impl Items<'_, '_> {
 }
 
 impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
-    type Error = Error;
+    type Error = Refused;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refused> {
         if self.next(b']')? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
     }
 }
@@ -247,9 +269,9 @@ impl<'de> SeqAccess<'de> for &mut Items<'_, 'de> {
 struct Attempts<'r, 'de>(&'r mut Reader<'de>);
 
 impl<'de> SeqAccess<'de> for Attempts<'_, 'de> {
-    type Error = Error;
+    type Error = Refused;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refused> {
         let Reader { at, depth, .. } = *self.0;
         let value = seed.deserialize(&mut *self.0).ok();
         if value.is_none() {
@@ -266,9 +288,9 @@ struct Written<'de> {
 }
 
 impl<'de> SeqAccess<'de> for Written<'de> {
-    type Error = Error;
+    type Error = Refused;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refused> {
         let Quoted { json, escapes } = self.quoted;
         self.told += 1;
         match self.told {
@@ -281,25 +303,25 @@ impl<'de> SeqAccess<'de> for Written<'de> {
 }
 
 impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
-    type Error = Error;
+    type Error = Refused;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refused> {
         if !self.next(b'}')? {
             return Ok(None);
         }
-        if self.reader.peek() == Some(b'"') { seed.deserialize(&mut *self.reader).map(Some) } else { refused() }
+        if self.reader.peek() == Some(b'"') { seed.deserialize(&mut *self.reader).map(Some) } else { Err(Refused) }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refused> {
         self.reader.expect(b':')?;
         seed.deserialize(&mut *self.reader)
     }
 }
 
 impl<'de> Deserializer<'de> for &mut Reader<'de> {
-    type Error = Error;
+    type Error = Refused;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         match self.peek() {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
@@ -316,13 +338,13 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
                 "false" => visitor.visit_bool(false),
                 word => match plain(word) {
                     Some(number) => visitor.visit_u64(number),
-                    None => serde_json::from_str::<Number>(word)?.deserialize_any(visitor),
+                    None => Ok(serde_json::from_str::<Number>(word)?.deserialize_any(visitor)?),
                 },
             },
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         if self.peek() != Some(b'n') {
             return visitor.visit_some(self);
         }
@@ -330,7 +352,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_none()
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Refused> {
         if name == UNREAD {
             self.peek();
             let start = self.at;
@@ -350,7 +372,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_map(MapDeserializer::new(std::iter::once((RAW_VALUE, text))))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         self.skip()?;
         visitor.visit_unit()
     }
@@ -360,24 +382,24 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
-        self.by_serde_json()?.deserialize_enum(name, variants, visitor)
+    ) -> Result<V::Value, Refused> {
+        Ok(self.by_serde_json()?.deserialize_enum(name, variants, visitor)?)
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.by_serde_json()?.deserialize_bytes(visitor)
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        Ok(self.by_serde_json()?.deserialize_bytes(visitor)?)
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.by_serde_json()?.deserialize_byte_buf(visitor)
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        Ok(self.by_serde_json()?.deserialize_byte_buf(visitor)?)
     }
 
-    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.by_serde_json()?.deserialize_i128(visitor)
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        Ok(self.by_serde_json()?.deserialize_i128(visitor)?)
     }
 
-    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.by_serde_json()?.deserialize_u128(visitor)
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        Ok(self.by_serde_json()?.deserialize_u128(visitor)?)
     }
 
     serde::forward_to_deserialize_any! {

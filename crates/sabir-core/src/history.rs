@@ -14,7 +14,8 @@ mod responses;
 mod stretch;
 
 pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
-pub use responses::Responses;
+pub use records::Records;
+pub use responses::{Apart, Responses};
 pub use stretch::Stretch;
 
 use crate::agent::DialectEntry;

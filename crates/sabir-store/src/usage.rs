@@ -102,7 +102,7 @@ pub fn usage(portions: &[Portion<'_>], sessions: &[Session], question: &Question
             By::Agent => Key::Text(session.agent.id.0),
             By::Project => Key::Text(session.cwd.as_deref().unwrap_or("unknown")),
         };
-        cells.entry((key, group.model)).or_default().add(&sum);
+        cells.entry((key, group.model)).or_default().add_of(group.session, &sum);
     });
     let mut answer = Answer::default();
     for ((key, model), sum) in cells {
@@ -135,7 +135,7 @@ impl Row {
 pub fn by_session(portions: &[Portion<'_>], sessions: &[Session], prices: &Table) -> Vec<Sum> {
     let whole = Question { by: By::Session, since: None, until: None, zone: TimeZone::UTC };
     let mut sums = vec![Sum::default(); sessions.len()];
-    add_up(portions, &whole, prices, &mut |group, sum| sums[group.session].add(&sum));
+    add_up(portions, &whole, prices, &mut |group, sum| sums[group.session].add_of(group.session, &sum));
     sums.iter_mut().for_each(Sum::settle);
     sums
 }
@@ -149,7 +149,7 @@ pub fn cube(portions: &[Portion<'_>], sessions: &[Session], question: &Question,
     add_up(portions, question, prices, &mut |group, sum| {
         let session = &sessions[group.session];
         let project = session.cwd.as_deref().unwrap_or_default();
-        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add(&sum);
+        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add_of(group.session, &sum);
     });
     let named = cells.into_iter().map(|((day, [agent, model, project]), mut sum)| {
         sum.settle();
@@ -181,7 +181,7 @@ fn add_up<'l>(portions: &[Portion<'l>], question: &Question, prices: &Table, tak
                 Some((same, tally)) if *same == group => tally,
                 _ => {
                     if let Some((group, tally)) = open.take() {
-                        take(group, tally.finish(group.session, group.model));
+                        take(group, tally.finish(group.model));
                     }
                     &mut open.insert((group, Tally::new(price))).1
                 }
@@ -199,6 +199,6 @@ fn add_up<'l>(portions: &[Portion<'l>], question: &Question, prices: &Table, tak
         }
     }
     if let Some((group, tally)) = open {
-        take(group, tally.finish(group.session, group.model));
+        take(group, tally.finish(group.model));
     }
 }

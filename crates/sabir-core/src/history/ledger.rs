@@ -305,6 +305,14 @@ pub fn id_with(id: u64, figures: impl IntoIterator<Item = u64>) -> u64 {
     figures.into_iter().fold(id, |id, figure| (id ^ figure).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes())
 }
 
+/// The id of the response with that key, of which that went in.
+pub(super) fn id_of_key(key: u64, spent: &Spent) -> u64 {
+    // The number that undoes the multiplication of `id_with`.
+    const UNDO: u64 = 0xf1de_83e1_9937_733d;
+    let figures = [spent.cache_write, spent.cache_read, spent.input];
+    figures.into_iter().fold(key, |id, figure| id.swap_bytes().wrapping_mul(UNDO) ^ figure)
+}
+
 /// The milliseconds since 1970 of a time in RFC 3339.
 pub fn time_of(text: &str) -> Option<i64> {
     Timestamp::millis_of(text.as_bytes())

@@ -25,27 +25,18 @@ pub(super) mod numbers {
     }
 }
 
-/// For `serde(with)`: a list of pieces of one length.
-pub(super) mod pieces {
+/// For `serde(with)`: bytes.
+pub(super) mod bytes {
     use serde::ser::Serializer;
 
-    use super::{Deserializer, de, from_bytes};
+    use super::{Deserializer, from_bytes};
 
-    pub(in crate::history) fn serialize<S: Serializer, const N: usize>(
-        pieces: &[[u8; N]],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(pieces.as_flattened())
+    pub(in crate::history) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
     }
 
-    pub(in crate::history) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
-        deserializer: D,
-    ) -> Result<Box<[[u8; N]]>, D::Error> {
-        from_bytes(deserializer, |bytes| {
-            let (pieces, rest) = bytes.as_chunks();
-            rest.is_empty().then(|| pieces.into())
-        })?
-        .ok_or_else(|| de::Error::custom("half a piece"))
+    pub(in crate::history) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[u8]>, D::Error> {
+        from_bytes(deserializer, |bytes| bytes.into())
     }
 }
 

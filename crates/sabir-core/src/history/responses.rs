@@ -5,13 +5,12 @@
 //! looked at, and only a log that has grown has its list opened.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-use super::records::Records;
-use super::{Response, Stretch};
+use super::records::{self, Records};
+use super::{Response, Stretch, packed};
 
 /// A list of responses.
 #[derive(Debug, Clone, Default)]
@@ -21,18 +20,35 @@ pub struct Responses {
     closed: Option<Closed>,
 }
 
+/// The responses of a stretch, if somebody wants to look at them.
 #[derive(Debug, Clone)]
-struct Closed {
-    kept: Kept,
-    /// The key of each response. All logs are compared by them, while few records are ever looked at.
-    keys: Vec<u64>,
+pub enum Apart<'l> {
+    /// It is one.
+    One(Response),
+    /// They are in the list of a log.
+    Many(Records<'l>),
 }
 
-/// What an index keeps of a list.
+impl Apart<'_> {
+    /// The responses.
+    pub fn responses(&self) -> impl Iterator<Item = Response> {
+        let (one, many) = match self {
+            Self::One(response) => (Some(*response), None),
+            Self::Many(records) => (None, Some(records.clone())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-struct Kept {
-    stretches: Vec<Stretch>,
-    records: Records,
+struct Closed {
+    /// Each with the number of bytes that its records take.
+    stretches: Vec<(Stretch, usize)>,
+    /// The key of each response. All logs are compared by them, while few records are ever looked at.
+    #[serde(with = "packed::numbers")]
+    keys: Vec<u64>,
+    #[serde(with = "packed::bytes")]
+    records: Box<[u8]>,
 }
 
 impl Responses {
@@ -48,34 +64,24 @@ impl Responses {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = Response> {
-        self.range(0..self.len())
-    }
-
-    /// Those at these places, if there are such places.
-    pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = Response> {
-        let open = self.open.get(places.clone()).unwrap_or_default().iter().copied();
-        open.chain(self.closed.iter().flat_map(move |closed| closed.kept.records.range(places.clone())))
+        self.open.iter().copied().chain(self.closed.iter().flat_map(|closed| closed.stretches().flat_map(|(_, records)| records)))
     }
 
     /// The one at that place.
     pub fn get(&self, place: usize) -> Option<Response> {
-        self.range(place..place.checked_add(1)?).next()
+        self.iter().nth(place)
     }
 
     /// The last one.
     pub fn last(&self) -> Option<Response> {
-        self.get(self.len().checked_sub(1)?)
+        self.open.last().copied().or_else(|| self.closed.as_ref()?.stretches().last()?.1.last())
     }
 
-    /// All of them in stretches, each with the places of its responses. In an open list each response is one.
-    pub fn stretches(&self) -> impl Iterator<Item = (Stretch, Range<usize>)> {
-        let closed = self.closed.iter().flat_map(|closed| closed.kept.stretches.iter().copied());
-        let mut end = 0;
-        closed.chain(self.open.iter().map(Stretch::of)).map(move |stretch| {
-            let start = end;
-            end += stretch.responses as usize;
-            (stretch, start..end)
-        })
+    /// All of them in stretches. In an open list each response is one.
+    pub fn stretches(&self) -> impl Iterator<Item = (Stretch, Apart<'_>)> {
+        let open = self.open.iter().map(|response| (Stretch::of(response), Apart::One(*response)));
+        let closed = self.closed.iter().flat_map(Closed::stretches);
+        open.chain(closed.map(|(stretch, records)| (stretch, Apart::Many(records))))
     }
 
     /// The [key](Response::key) of each.
@@ -105,22 +111,37 @@ impl Responses {
 
 impl Closed {
     fn of(list: &[Response]) -> Self {
-        let mut stretches: Vec<Stretch> = Vec::new();
-        for response in list {
-            if !stretches.last_mut().is_some_and(|last| last.takes(response)) {
-                stretches.push(Stretch::of(response));
-            }
+        let (mut stretches, mut bytes): (Vec<(Stretch, usize)>, Vec<u8>) = (Vec::new(), Vec::new());
+        let mut rest = list;
+        while let Some((first, others)) = rest.split_first() {
+            let mut stretch = Stretch::of(first);
+            let count = 1 + others.iter().take_while(|response| stretch.takes(response)).count();
+            let (of_stretch, behind) = rest.split_at(count);
+            let start = bytes.len();
+            records::write(stretch.first, of_stretch, &mut bytes);
+            stretches.push((stretch, bytes.len() - start));
+            rest = behind;
         }
-        Self { kept: Kept { stretches, records: Records::of(list) }, keys: list.iter().map(Response::key).collect() }
+        Self { stretches, keys: list.iter().map(Response::key).collect(), records: bytes.into() }
     }
-}
 
-impl Kept {
-    /// The list that it is; `None` when the stretches are not those of the records, as far as their number tells.
-    fn closed(self) -> Option<Closed> {
-        let count = self.stretches.iter().map(|stretch| stretch.responses as usize).sum::<usize>();
-        let keys = self.records.range(0..self.records.len()).map(|response| response.key()).collect();
-        (count == self.records.len()).then_some(Closed { kept: self, keys })
+    /// The stretches and their responses.
+    fn stretches(&self) -> impl Iterator<Item = (Stretch, Records<'_>)> {
+        let (mut keys, mut records) = (self.keys.as_slice(), &*self.records);
+        self.stretches.iter().map(move |(stretch, length)| {
+            let (of_stretch, others) = keys.split_at(stretch.responses as usize);
+            let (bytes, behind) = records.split_at(*length);
+            (keys, records) = (others, behind);
+            (*stretch, Records::new(stretch, of_stretch, bytes))
+        })
+    }
+
+    /// Whether keys and records are those of the stretches, as far as their number tells.
+    fn is_sound(&self) -> bool {
+        let add = |sum: (usize, usize), (stretch, length): &(Stretch, usize)| {
+            Some((sum.0.checked_add(stretch.responses as usize)?, sum.1.checked_add(*length)?))
+        };
+        self.stretches.iter().try_fold((0, 0), add) == Some((self.keys.len(), self.records.len()))
     }
 }
 
@@ -133,17 +154,20 @@ impl PartialEq for Responses {
 impl Serialize for Responses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.closed {
-            Some(closed) => closed.kept.serialize(serializer),
-            None => Closed::of(&self.open).kept.serialize(serializer),
+            Some(closed) => closed.serialize(serializer),
+            None => Closed::of(&self.open).serialize(serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Responses {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let closed = Kept::deserialize(deserializer)?.closed();
-        let closed = closed.ok_or_else(|| de::Error::custom("stretches of other responses"))?;
-        Ok(Self { open: Vec::new(), closed: Some(closed) })
+        let closed = Closed::deserialize(deserializer)?;
+        if closed.is_sound() {
+            Ok(Self { open: Vec::new(), closed: Some(closed) })
+        } else {
+            Err(de::Error::custom("stretches of other responses"))
+        }
     }
 }
 
@@ -176,7 +200,6 @@ mod tests {
                 assert!(list.iter().eq(of.iter().copied()));
                 assert!(list.keys().iter().copied().eq(of.iter().map(Response::key)));
                 assert_eq!((list.get(1), list.get(3)), (of.get(1).copied(), None));
-                assert_eq!(list.range(2..4).count(), 0, "there are no such places");
             }
             assert_eq!(open, closed);
             closed.open().push(of.first().copied().unwrap_or_else(|| response(7, None)));
@@ -211,9 +234,9 @@ mod tests {
         assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 2, 1, 2]);
         assert_eq!((stretches[0].0.first, stretches[0].0.last, stretches[0].0.longest_input), (4, 9, 60));
         assert_eq!(stretches[7].0.cost, Some(Paid::Reported(0.75)));
-        for (stretch, places) in stretches {
+        for (stretch, apart) in stretches {
             let (mut spent, mut calls) = (Spent::default(), 0);
-            for response in list.range(places) {
+            for response in apart.responses() {
                 spent.add(&response.spent);
                 calls += u64::from(response.calls);
                 assert_eq!(Stretch::of(&response).copied, stretch.copied);
@@ -224,9 +247,13 @@ mod tests {
 
     #[test]
     fn stretches_of_other_responses_are_noticed() {
-        let Closed { mut kept, keys } = Closed::of(&[response(1, None), response(2, None)]);
-        assert_eq!(kept.clone().closed().map(|closed| closed.keys), Some(keys));
-        kept.stretches[0].responses = 3;
-        assert!(kept.closed().is_none());
+        let closed = Closed::of(&[response(1, None), response(2, None)]);
+        assert!(closed.is_sound());
+        let changes: [fn(&mut Closed); 2] = [|closed| closed.stretches[0].0.responses = 3, |closed| closed.stretches[0].1 -= 1];
+        for change in changes {
+            let mut changed = closed.clone();
+            change(&mut changed);
+            assert!(!changed.is_sound());
+        }
     }
 }

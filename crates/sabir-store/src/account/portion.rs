@@ -10,9 +10,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Range;
 
-use sabir_core::history::{Ledger, Response, Responses, Spent, Stretch, id_of};
+use sabir_core::history::{Apart, Ledger, Response, Spent, Stretch, id_of};
 
 use super::Session;
 use crate::index::Log;
@@ -29,26 +28,14 @@ pub struct Portion<'l> {
     apart: Apart<'l>,
 }
 
-/// Where the single responses are.
-#[derive(Debug, Clone)]
-enum Apart<'l> {
-    Log(&'l Responses, Range<usize>),
-    /// One that several copies of it tell together, or that no log tells as a response.
-    Together(Box<Response>),
-}
-
 impl<'l> Portion<'l> {
     fn of(Counted { session, model, response }: Counted<'l>) -> Self {
-        Self { session, model, stretch: Stretch::of(&response), apart: Apart::Together(Box::new(response)) }
+        Self { session, model, stretch: Stretch::of(&response), apart: Apart::One(response) }
     }
 
     /// The responses one by one.
     pub fn responses(&self) -> impl Iterator<Item = Response> {
-        let (log, together) = match &self.apart {
-            Apart::Log(list, places) => (Some(list.range(places.clone())), None),
-            Apart::Together(response) => (None, Some(**response)),
-        };
-        log.into_iter().flatten().chain(together)
+        self.apart.responses()
     }
 }
 
@@ -90,20 +77,21 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
     };
     let mut portions = Vec::with_capacity(logs.len());
     for Told { session, ledger, keys } in &told {
-        let (session, list) = (*session, &ledger.responses);
-        for (stretch, places) in list.stretches() {
+        let (session, mut rest) = (*session, &**keys);
+        for (stretch, apart) in ledger.responses.stretches() {
             let model = ledger.models.get(usize::from(stretch.model)).map_or("", String::as_str);
-            let keys = &keys[places.clone()];
+            let (keys, others) = rest.split_at(stretch.responses as usize);
+            rest = others;
             if !keys.iter().any(|key| repeated.has(*key)) {
-                portions.push(Portion { session, model, stretch, apart: Apart::Log(list, places) });
+                portions.push(Portion { session, model, stretch, apart });
                 continue;
             }
-            for ((key, response), place) in keys.iter().zip(list.range(places.clone())).zip(places) {
+            for (key, response) in keys.iter().zip(apart.responses()) {
+                let new = Counted { session, model, response };
                 if repeated.has(*key) {
-                    count(*key, Counted { session, model, response });
+                    count(*key, new);
                 } else {
-                    let (stretch, apart) = (Stretch::of(&response), Apart::Log(list, place..place + 1));
-                    portions.push(Portion { session, model, stretch, apart });
+                    portions.push(Portion::of(new));
                 }
             }
         }

@@ -45,6 +45,12 @@ impl Sum {
         }
     }
 
+    /// Adds what a session spent.
+    pub(super) fn add_of(&mut self, session: usize, spent: &Self) {
+        self.add(spent);
+        self.sessions.push(session);
+    }
+
     /// Leaves every session once.
     pub(super) fn settle(&mut self) {
         self.sessions.sort_unstable();
@@ -125,12 +131,11 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// What that session spent on that model.
-    pub(super) fn finish(mut self, session: usize, model: &str) -> Sum {
+    /// What was spent on that model.
+    pub(super) fn finish(mut self, model: &str) -> Sum {
         if let Some(bill) = &mut self.bill {
             bill.settle(&mut self.sum.cost);
         }
-        self.sum.sessions.push(session);
         if self.sum.unpriced_tokens > 0 {
             self.sum.unpriced.insert(model.to_owned(), self.sum.unpriced_tokens);
         }
@@ -174,5 +179,5 @@ fn billable(spent: &Spent) -> Billable {
 pub fn cost_of(response: &Response, price: Option<&Price>) -> Option<f64> {
     let mut tally = Tally::new(price);
     tally.count(&Stretch::of(response));
-    tally.finish(0, "").cost().0
+    tally.finish("").cost().0
 }

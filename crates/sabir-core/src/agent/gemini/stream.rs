@@ -259,12 +259,12 @@ pub(super) fn shell_ending(shown: &Text<'_>) -> (Option<i32>, bool) {
 
 /// The same of a text as it is written in JSON, where that tells it: outputs are long, and what is looked for is not.
 fn written_ending(written: &str) -> Option<(Option<i32>, bool)> {
+    const SIGN: &str = "\\nExit Code: ";
     if !REPORTS.iter().any(|head| written.starts_with(head)) {
         // White space may stand before.
         let may_tell = written.starts_with(|first: char| first == '\\' || first == 'C' || first.is_whitespace());
         return (!may_tell).then_some((None, false));
     }
-    const SIGN: &str = "\\nExit Code: ";
     let Some(at) = memchr::memmem::rfind(written.as_bytes(), SIGN.as_bytes()) else { return Some((None, false)) };
     let line = &written[at + SIGN.len()..];
     let code = line.find('\\').map_or(Some(line), |end| line[end..].starts_with("\\n").then(|| &line[..end]))?;

@@ -152,6 +152,6 @@ fn has_all_of(one: &Ledger, other: &Ledger) -> bool {
     if one.last < other.last || one.calls < other.calls || one.responses.len() < other.responses.len() {
         return false;
     }
-    let known: HashSet<u64> = one.responses.iter().map(|response| response.key()).collect();
-    other.responses.iter().all(|response| known.contains(&response.key()))
+    let known: HashSet<u64> = one.responses.keys().iter().copied().collect();
+    other.responses.keys().iter().all(|key| known.contains(key))
 }

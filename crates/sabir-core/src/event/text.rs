@@ -229,7 +229,8 @@ fn escaped_head(inside: &str, bytes: usize) -> (&str, usize) {
         end += if rest.as_bytes().get(plain + 1) == Some(&b'u') { 6 } else { 2 };
         said += 1;
     }
-    (&inside[..end], said)
+    // Should the text end within an escape, all of it is meant.
+    (inside.get(..end).unwrap_or(inside), said)
 }
 
 fn unescaped(json: &str) -> String {

@@ -8,8 +8,6 @@
 mod note;
 mod whole;
 
-use whole::{Call, Thought};
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -17,6 +15,7 @@ use super::super::{DialectEntry, Match};
 use crate::event::Text;
 use crate::history::{History, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
+use whole::{Call, Thought};
 
 /// Where it is and how it is read.
 pub(super) const HISTORY: History = History {

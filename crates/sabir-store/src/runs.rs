@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use sabir_core::agent::{self, Agent};
 use sabir_core::event::{EventKind, Outcome};
-use sabir_core::fold::{CostSource, SessionResult};
+use sabir_core::fold::{CostSource, Over, SessionResult};
 use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::history::{LogFile, Progress, Role, modified};
 use crate::index::{Log, Remembered};
@@ -44,10 +44,15 @@ struct Short {
     models: Vec<ModelShare>,
     #[serde(default)]
     cost: Costs,
-    #[serde(default)]
-    tool_calls: Vec<serde::de::IgnoredAny>,
+    #[serde(default, deserialize_with = "length")]
+    tool_calls: usize,
     #[serde(default)]
     duration_ms: Option<i64>,
+}
+
+/// How many items a list has.
+fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    Vec::<serde::de::IgnoredAny>::deserialize(deserializer).map(|items| items.len())
 }
 
 #[derive(Default, Deserialize)]
@@ -140,7 +145,11 @@ struct Told {
 impl Told {
     fn by_events(folder: &RunFolder) -> io::Result<Self> {
         let mut told = Self { result: None, started: None, cwd: None, prompt: None, ended: false };
-        let mut fold = SessionResult::fold();
+        let (mut fold, mut calls) = (SessionResult::fold(), 0);
+        let mut count = |over: &mut Over| {
+            calls += over.calls.len();
+            *over = Over::default();
+        };
         whole::kept_events(folder, &mut |event| {
             told.started = told.started.or(event.at);
             match &event.kind {
@@ -150,8 +159,11 @@ impl Told {
                 _ => {}
             }
             fold.event(event);
+            count(fold.over());
         })?;
-        told.result = serde_json::to_vec(&fold.finish()).ok().and_then(|result| serde_json::from_slice(&result).ok());
+        count(fold.close());
+        let result: Option<Short> = serde_json::to_vec(&fold.finish()).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        told.result = result.map(|result| Short { tool_calls: calls, ..result });
         Ok(told)
     }
 }
@@ -234,7 +246,7 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
         }
         ledger.version = result.agent_version.or(ledger.version);
         session = result.session_id;
-        let mut calls = u16::try_from(result.tool_calls.len()).unwrap_or(u16::MAX);
+        let mut calls = u16::try_from(result.tool_calls).unwrap_or(u16::MAX);
         for share in result.models {
             let (spent, undivided) = share.spent();
             let name = share.model.unwrap_or_default();

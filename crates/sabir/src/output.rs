@@ -1,5 +1,6 @@
 //! Where the events of a run go: one choice for every command that has events.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -13,6 +14,7 @@ use crate::journal::Recording;
 use crate::print::human::Human;
 use crate::print::json::object;
 use crate::print::{color, width};
+use crate::result::ResultJson;
 
 /// What `--to` takes beside the views.
 pub(crate) const EVENTS: &str = "events";
@@ -61,7 +63,9 @@ pub(crate) struct Options {
 /// Turns events into what is printed.
 pub(crate) enum Output {
     Events,
-    Result(Box<SessionResultFold>),
+    Result(Box<ResultJson>),
+    /// A result over several lines, for a person.
+    Readable(Box<SessionResultFold>),
     Human(Box<Human>),
     Answer,
     View(Box<dyn View>),
@@ -71,7 +75,8 @@ impl Output {
     /// The output of that name.
     pub(crate) fn new(name: &str, options: Options) -> Self {
         match name {
-            RESULT => Self::Result(Box::new(SessionResult::fold_with(options.result))),
+            RESULT if std::io::stdout().is_terminal() => Self::Readable(Box::new(SessionResult::fold_with(options.result))),
+            RESULT => Self::Result(Box::new(ResultJson::new(options.result))),
             HUMAN => {
                 let human = Human::new(options.result, color(), width());
                 Self::Human(Box::new(if options.diffs { human.with_diffs() } else { human }))
@@ -94,7 +99,8 @@ impl Output {
                 event.write_json(out);
                 out.push(b'\n');
             }
-            Self::Result(fold) => fold.event(event),
+            Self::Result(result) => result.event(event),
+            Self::Readable(fold) => fold.event(event),
             Self::Human(human) => human.event(event, out),
             Self::Answer => {
                 if let EventKind::Final { text } = &event.kind {
@@ -117,15 +123,20 @@ impl Output {
         recording.event(event, json);
     }
 
-    /// Appends what only the end gives.
-    pub(crate) fn end(self, out: &mut Vec<u8>) -> Result<(), Failure> {
+    /// Hands out what only the end gives, piece by piece: it may be more than there is memory.
+    pub(crate) fn end(self, take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut rest = Vec::new();
         match self {
             Self::Events | Self::Answer => {}
-            Self::Result(fold) => object(&fold.finish(), out)?,
-            Self::Human(human) => human.end(out),
-            Self::View(mut view) => view.end(out),
+            Self::Result(mut result) => {
+                result.finish(take)?;
+                rest.push(b'\n');
+            }
+            Self::Readable(fold) => object(&fold.finish(), &mut rest)?,
+            Self::Human(human) => human.end(&mut rest),
+            Self::View(mut view) => view.end(&mut rest),
         }
-        Ok(())
+        take(&rest)
     }
 
     /// One line about the run so far, for people who wait.
@@ -134,6 +145,14 @@ impl Output {
             Self::Human(human) => Some(human.meter()),
             _ => None,
         }
+    }
+}
+
+/// Takes pieces by putting them behind what is there.
+pub(crate) fn onto(bytes: &mut Vec<u8>) -> impl FnMut(&[u8]) -> Result<(), Failure> {
+    |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
     }
 }
 

@@ -35,13 +35,29 @@ pub struct SessionResultFold {
     result: SessionResult,
     accounting: Accounting,
     tally: UsageTally,
-    /// Index of each open call in `tool_calls`.
-    open: BTreeMap<String, usize>,
+    /// The calls that have not ended, each with the number of calls that began before it.
+    open: BTreeMap<String, (usize, ToolCall)>,
+    calls: usize,
+    /// The last turn: what follows its end may still belong to it.
+    turn: Option<Turn>,
+    over: Over,
     turn_open: bool,
     turn_tally: UsageTally,
     first_at: Option<Timestamp>,
     last_at: Option<Timestamp>,
     turns_ended: u32,
+}
+
+/// What of a run is over and does not change any more. Who folds a run that is larger than the memory [takes it
+/// out](SessionResultFold::over) as it comes.
+#[derive(Debug, Default)]
+pub struct Over {
+    /// Turns, in their order.
+    pub turns: Vec<Turn>,
+    /// Calls in the order of their ends, each with the number of calls that began before it.
+    pub calls: Vec<(usize, ToolCall)>,
+    /// Changes of files, in their order.
+    pub file_changes: Vec<FileChange>,
 }
 
 impl SessionResult {
@@ -86,14 +102,14 @@ impl SessionResultFold {
                 note(&mut result.agent_version, &agent_version.as_deref().map(str::to_owned));
             }
             EventKind::TurnStart { turn } => {
-                result.turn_details.push(Turn { turn: *turn, ..Turn::default() });
+                self.over.turns.extend(self.turn.replace(Turn { turn: *turn, ..Turn::default() }));
                 self.turn_open = true;
                 self.turn_tally = UsageTally::default();
             }
             EventKind::TurnEnd { stop_reason, .. } => {
                 self.turns_ended += 1;
                 self.turn_open = false;
-                if let Some(turn) = result.turn_details.last_mut() {
+                if let Some(turn) = &mut self.turn {
                     turn.stop_reason = stop_reason.as_deref().map(str::to_owned);
                 }
                 if let Some(reason) = stop_reason {
@@ -102,41 +118,43 @@ impl SessionResultFold {
             }
             EventKind::Usage { scope, .. } if main && self.turn_open && *scope != UsageScope::Run => {
                 self.turn_tally.event(&event.kind);
-                if let Some(turn) = result.turn_details.last_mut() {
+                if let Some(turn) = &mut self.turn {
                     turn.usage = self.turn_tally.total().native(self.accounting);
                 }
             }
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } => {
-                self.open.insert(tool_call_id.clone().into_owned(), result.tool_calls.len());
-                result.tool_calls.push(ToolCall {
+                let call = ToolCall {
                     id: tool_call_id.clone().into_owned(),
                     name: name.clone().into_owned(),
                     kind: *tool_kind,
                     args: input.as_deref().and_then(arguments),
                     parent_id: event.parent_tool_call_id.as_deref().map(str::to_owned),
                     ..ToolCall::default()
-                });
-                if let Some(turn) = result.turn_details.last_mut().filter(|_| main) {
+                };
+                let same = self.open.insert(call.id.clone(), (self.calls, call));
+                self.over.calls.extend(same);
+                self.calls += 1;
+                if let Some(turn) = self.turn.as_mut().filter(|_| main) {
                     turn.tool_calls.push(tool_call_id.clone().into_owned());
                 }
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
-                if let Some(call) = self.open.get(tool_call_id.as_ref()).and_then(|index| result.tool_calls.get_mut(*index)) {
+                if let Some((_, call)) = self.open.get_mut(tool_call_id.as_ref()) {
                     call.args = arguments(input);
                 }
             }
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
-                let index = self.open.remove(tool_call_id.as_ref());
-                if let Some(call) = index.and_then(|index| result.tool_calls.get_mut(index)) {
+                if let Some((number, mut call)) = self.open.remove(tool_call_id.as_ref()) {
                     call.status = *status;
                     call.exit_code = *exit_code;
                     call.duration_ms = *duration_ms;
                     call.result_bytes = output.as_ref().map(|output| output.size() as u64);
                     call.result = output.as_ref().map(|output| output.head(RESULT_BYTES));
+                    self.over.calls.push((number, call));
                 }
             }
             EventKind::FileChange { path, change, from, added, removed, tool_call_id, source, .. } => {
-                result.file_changes.push(FileChange {
+                self.over.file_changes.push(FileChange {
                     path: path.clone().into_owned(),
                     change: *change,
                     from: from.as_deref().map(str::to_owned),
@@ -187,9 +205,26 @@ impl SessionResultFold {
         (self.tally.total().total(), dollars(&self.tally, model, prices).total)
     }
 
-    /// The result of all events so far.
-    pub fn finish(self) -> SessionResult {
+    /// What is over and was not taken out.
+    pub fn over(&mut self) -> &mut Over {
+        &mut self.over
+    }
+
+    /// Counts what is open as over: no more events come.
+    pub fn close(&mut self) -> &mut Over {
+        self.over.turns.extend(self.turn.take());
+        self.over.calls.extend(std::mem::take(&mut self.open).into_values());
+        &mut self.over
+    }
+
+    /// The result of all events so far, without what was [taken out](Self::over).
+    pub fn finish(mut self) -> SessionResult {
+        let Over { turns, mut calls, file_changes } = std::mem::take(self.close());
         let Self { options, mut result, accounting, tally, .. } = self;
+        calls.sort_unstable_by_key(|(number, _)| *number);
+        result.turn_details = turns;
+        result.tool_calls = calls.into_iter().map(|(_, call)| call).collect();
+        result.file_changes = file_changes;
         if result.model.is_none() {
             result.model = options.model;
         }

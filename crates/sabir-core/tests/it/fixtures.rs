@@ -124,10 +124,28 @@ fn fixtures_decode_as_expected() {
         fixture.check("events.jsonl", &jsonl(&events), &mut wrong);
         let mut fold = SessionResult::fold();
         events.iter().for_each(|event| fold.event(event));
-        let result = serde_json::to_string_pretty(&fold.finish()).expect("a result is JSON");
-        fixture.check("result.json", &format!("{result}\n"), &mut wrong);
+        let result = fold.finish();
+        let pretty = serde_json::to_string_pretty(&result).expect("a result is JSON");
+        fixture.check("result.json", &format!("{pretty}\n"), &mut wrong);
+        around_lists(result);
     }
     assert!(wrong.is_empty(), "{}\n(SABIR_UPDATE=1 writes the expected files anew)", wrong.join("\n"));
+}
+
+/// What stands around the lists, and what is in them, is the whole.
+fn around_lists(result: SessionResult) {
+    let whole = serde_json::to_string(&result).expect("JSON");
+    let lists = [
+        serde_json::to_string(&result.turn_details),
+        serde_json::to_string(&result.tool_calls),
+        serde_json::to_string(&result.file_changes),
+    ];
+    let mut items = lists.map(|list| list.expect("JSON")).to_vec();
+    items.iter_mut().for_each(|list| *list = list[1..list.len() - 1].to_owned());
+    items.push(String::new());
+    let around = result.around_lists().expect("JSON");
+    let pieces = around.iter().zip(&items).map(|(around, items)| format!("{}{items}", String::from_utf8_lossy(around)));
+    assert_eq!(pieces.collect::<String>(), whole);
 }
 
 #[test]

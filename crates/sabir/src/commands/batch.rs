@@ -23,7 +23,7 @@ use crate::cli::{AskArguments, BatchArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::{self, Recording};
-use crate::output::{Options, Output};
+use crate::output::{Options, Output, onto};
 use crate::print;
 use crate::print::live::Live;
 use crate::start;
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
                     }
                 };
                 let Shared { output, live, recording, mut buffer } = sink;
-                if let Err(failure) = output.end(&mut buffer) {
+                if let Err(failure) = output.end(&mut onto(&mut buffer)) {
                     print::failure(&failure);
                 }
                 live.write(buffer);

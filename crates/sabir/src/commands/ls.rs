@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::builder::PossibleValuesParser;
 use sabir_core::event::Outcome;
-use sabir_core::fold::SessionResult;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::account::{self, Session};
@@ -19,10 +18,13 @@ use serde::Serialize;
 use crate::cli::past::LsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::onto;
 use crate::past::{self, Filter, Past, ShortIds};
 use crate::print::human::{grouped, visible};
 use crate::print::json::Out;
+use crate::print::progress::Progress;
 use crate::print::{self, table};
+use crate::result::ResultJson;
 use crate::when;
 
 /// How many sessions a person sees.
@@ -123,33 +125,66 @@ struct Listed<'s> {
     total_tokens: u64,
     tool_calls: u64,
     files: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<SessionResult>,
+}
+
+/// What a thread needs to make lines.
+#[derive(Default)]
+struct Desk {
+    workspace: Workspace,
+    result: ResultJson,
+}
+
+/// A line for a program.
+enum Line {
+    Whole(Vec<u8>),
+    /// Its beginning, and a result that is larger than what one would have in memory.
+    Begun(Vec<u8>, Box<ResultJson>),
 }
 
 fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
     let spare = Spare::default();
-    let line = |workspace: &mut Workspace, (session, sum): &(&Session, &Sum)| {
-        let result = results.then(|| {
-            let mut fold = SessionResult::fold();
-            past.decode_in(workspace, session, &mut |event| fold.event(event)).map(|()| fold.finish())
-        });
-        // A log that is gone or unreadable by now is listed without a result.
-        let listed = listed(past, session, sum, result.and_then(Result::ok));
+    let line = |desk: &mut Desk, (session, sum): &(&Session, &Sum)| -> Result<Line, Failure> {
         let mut line = spare.line();
-        serde_json::to_writer(&mut line, &listed).map(|()| {
-            line.push(b'\n');
-            line
-        })
+        let listed = serde_json::to_writer(&mut line, &listed(past, session, sum));
+        listed.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
+        let Desk { workspace, result } = desk;
+        let read = results.then(|| past.decode_in(workspace, session, &mut |event| result.event(event)));
+        match read {
+            Some(Ok(())) => {
+                line.pop();
+                line.extend_from_slice(b",\"result\":");
+                if result.is_large() {
+                    return Ok(Line::Begun(line, Box::new(std::mem::take(result))));
+                }
+                result.finish(&mut onto(&mut line))?;
+                line.push(b'}');
+            }
+            // A log that is gone or unreadable by now is listed without a result.
+            Some(Err(_)) => *result = ResultJson::default(),
+            None => {}
+        }
+        line.push(b'\n');
+        Ok(Line::Whole(line))
     };
-    let take = |line: serde_json::Result<Vec<u8>>| {
-        let line = line.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
-        out.record(&line)?;
-        spare.give_back(line);
+    let take = |line: Result<Line, Failure>| {
+        match line? {
+            Line::Whole(line) => {
+                out.record(&line)?;
+                spare.give_back(line);
+            }
+            Line::Begun(line, mut result) => {
+                out.record(&line)?;
+                result.finish(&mut |piece| out.record(piece))?;
+                out.record(b"}\n")?;
+            }
+        }
         Ok::<(), Failure>(())
     };
-    past::SESSIONS.run(sessions, Workspace::default, line, &mut |_| (), take)?;
+    let mut progress = Progress::beside_output("reading sessions");
+    let read = past::SESSIONS.run(sessions, Desk::default, line, &mut |done| progress.show(done, sessions.len()), take);
+    progress.end();
+    read?;
     out.write()?;
     Ok(Exit::Completed)
 }
@@ -179,7 +214,7 @@ impl Spare {
     }
 }
 
-fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum, result: Option<SessionResult>) -> Listed<'s> {
+fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
@@ -194,6 +229,5 @@ fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum, result: Option<Sessi
         total_tokens: sum.spent.total(),
         tool_calls: session.calls,
         files: files.collect(),
-        result,
     }
 }

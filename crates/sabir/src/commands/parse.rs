@@ -118,7 +118,7 @@ fn parse(
         watch.event(event);
         sink.event(event, out.buffer());
     }
-    sink.end(out.buffer())?;
+    sink.end(&mut |piece| out.record(piece))?;
     out.write()?;
     watch.tell(&input.name);
     Ok(())

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use sabir_core::event::Event;
 use sabir_store::account::Session;
 use sabir_store::whole;
+use similar::{Algorithm, DiffTag};
 
 use super::page;
 use crate::cli::past::{ExportArguments, ReplayArguments};
@@ -20,6 +22,8 @@ use crate::print::json::Out;
 
 /// How many differences are told one by one.
 const TOLD: usize = 20;
+/// How long the shortest list of differences is looked for; after that, a longer one will do.
+const LOOKING: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let past = past::load(None, true);
@@ -45,7 +49,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
         }
     })?;
     written?;
-    output.end(out.buffer())?;
+    output.end(&mut |piece| out.record(piece))?;
     out.write()?;
     Ok(Exit::Completed)
 }
@@ -70,18 +74,21 @@ fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
     let mut now = Vec::new();
     anew(past, session, &mut |event| now.push(told(event)))?;
     let mut out = Out::default();
-    let mut count = 0;
-    for (place, (then, now)) in pairs(&then, &now).enumerate() {
-        if then == now {
+    let (mut count, mut told_of) = (0, 0);
+    let deadline = Instant::now() + LOOKING;
+    for change in similar::capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline)) {
+        if change.tag() == DiffTag::Equal {
             continue;
         }
-        count += 1;
-        if count <= TOLD {
-            let line =
-                |sign: &str, text: Option<&String>| text.map(|text| format!("{sign} {} {text}\n", place + 1)).unwrap_or_default();
-            out.buffer().extend_from_slice(line("-", then).as_bytes());
-            out.buffer().extend_from_slice(line("+", now).as_bytes());
+        let sides = [("-", &then, change.old_range()), ("+", &now, change.new_range())];
+        let lines = sides.into_iter().flat_map(|(sign, events, places)| {
+            places.map(move |place| format!("{sign} {} {}\n", place + 1, events[place]))
+        });
+        for line in lines.take(TOLD.saturating_sub(told_of)) {
+            out.buffer().extend_from_slice(line.as_bytes());
+            told_of += 1;
         }
+        count += change.old_range().len().max(change.new_range().len());
     }
     out.write()?;
     match count {
@@ -96,11 +103,6 @@ fn told(event: &Event<'_>) -> String {
     let mut line = Vec::new();
     event.kind.write_json(&mut line);
     String::from_utf8_lossy(&line).into_owned()
-}
-
-/// Both lists side by side, to the end of the longer one.
-fn pairs<'l>(then: &'l [String], now: &'l [String]) -> impl Iterator<Item = (Option<&'l String>, Option<&'l String>)> {
-    (0..then.len().max(now.len())).map(|place| (then.get(place), now.get(place)))
 }
 
 pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
@@ -137,7 +139,10 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
     })
     .map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))?;
     written?;
-    output.end(out.buffer())?;
+    output.end(&mut |piece| {
+        out.buffer().extend_from_slice(piece);
+        if out.is_full() { flush(&mut out) } else { Ok(()) }
+    })?;
     flush(&mut out)?;
     Ok(Exit::Completed)
 }

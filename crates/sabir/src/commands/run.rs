@@ -17,7 +17,7 @@ use crate::cli::RunArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::{self, Recording};
-use crate::output::{self, Output};
+use crate::output::{self, Output, onto};
 use crate::print::live::Live;
 use crate::print::{self, hint};
 use crate::{hint, start};
@@ -77,7 +77,7 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
     let ended = sabir_run::run(plan, control, &mut sink).await;
     signals.abort();
     let Printed { output, live, recording, raw, mut buffer } = sink;
-    let written = output.end(&mut buffer);
+    let written = output.end(&mut onto(&mut buffer));
     live.write(buffer);
     let Ended { end, outcome, cause, killed } = ended;
     let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
@@ -107,7 +107,7 @@ fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: O
     let mut sink = Printed { output, live, recording: Recording::default(), raw: None, buffer: Vec::new() };
     sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
     let Printed { output, live, mut buffer, .. } = sink;
-    output.end(&mut buffer)?;
+    output.end(&mut onto(&mut buffer))?;
     live.write(buffer);
     live.finish()?;
     Err(failure)

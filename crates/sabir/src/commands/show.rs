@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
     })
     .map_err(|error| unreadable(session, &error))?;
     written?;
-    output.end(out.buffer())?;
+    output.end(&mut |piece| out.record(piece))?;
     out.write()?;
     Ok(Exit::Completed)
 }

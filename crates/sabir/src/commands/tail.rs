@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
             break;
         }
     }
-    output.end(out.buffer())?;
+    output.end(&mut |piece| out.record(piece))?;
     out.write()?;
     Ok(Exit::Completed)
 }

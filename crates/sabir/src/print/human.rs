@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
-use sabir_core::fold::{CostSource, ResultOptions, SessionResult, SessionResultFold, Status};
+use sabir_core::fold::{CostSource, Over, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::readable::{self, duration};
 pub(crate) use sabir_core::readable::{grouped, line as visible};
 use sabir_core::view::call_detail;
@@ -22,6 +22,7 @@ const NOTE: Style = AnsiColor::Yellow.on_default();
 /// Prints events for people.
 pub(crate) struct Human {
     fold: SessionResultFold,
+    did: Did,
     color: bool,
     width: usize,
     /// Calls whose line is not written yet, with the text that it will have.
@@ -40,6 +41,31 @@ struct Speech {
     is_thinking: bool,
     parent: Option<String>,
     message: Option<String>,
+}
+
+/// What was done, in figures: what a long run did need not be kept for its table.
+#[derive(Default)]
+struct Did {
+    calls: usize,
+    failed: usize,
+    files: usize,
+    added: u64,
+    removed: u64,
+}
+
+impl Did {
+    fn count(&mut self, over: &mut Over) {
+        for (_, call) in over.calls.drain(..) {
+            self.calls += 1;
+            self.failed += usize::from(call.status != ToolStatus::Ok);
+        }
+        for change in over.file_changes.drain(..) {
+            self.files += 1;
+            self.added += change.added.unwrap_or(0);
+            self.removed += change.removed.unwrap_or(0);
+        }
+        over.turns.clear();
+    }
 }
 
 struct Call {
@@ -63,7 +89,7 @@ impl Human {
     pub(crate) fn new(options: ResultOptions, color: bool, width: usize) -> Self {
         let fold = SessionResult::fold_with(options);
         let (open, session) = (BTreeMap::new(), [None, None]);
-        Self { fold, color, width, open, mid_line: None, session, diffs: false, printed: String::new() }
+        Self { fold, did: Did::default(), color, width, open, mid_line: None, session, diffs: false, printed: String::new() }
     }
 
     /// The same, with what was changed in files.
@@ -74,6 +100,7 @@ impl Human {
     /// Appends what an event looks like.
     pub(crate) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         self.fold.event(event);
+        self.did.count(self.fold.over());
         let depth = usize::from(event.parent_tool_call_id.is_some());
         match &event.kind {
             EventKind::Started { agent, .. } => self.line(0, BOLD, &format!("▶ {agent}")),
@@ -175,6 +202,7 @@ impl Human {
     /// Appends the table of the run.
     pub(crate) fn end(mut self, out: &mut Vec<u8>) {
         self.end_speech();
+        self.did.count(self.fold.close());
         let result = std::mem::take(&mut self.fold).finish();
         self.table(&result);
         out.append(&mut self.printed.into_bytes());
@@ -299,20 +327,18 @@ impl Human {
         if let Some(cause) = result.cause {
             let _ = write!(outcome, " ({cause})");
         }
-        let failed = result.tool_calls.iter().filter(|call| call.status != ToolStatus::Ok).count();
-        let tools = match (result.tool_calls.len(), failed) {
+        let Did { calls, failed, files, added, removed } = self.did;
+        let tools = match (calls, failed) {
             (0, _) => "none".to_owned(),
             (all, 0) => all.to_string(),
             (all, failed) => format!("{all} ({failed} not ok)"),
         };
-        let added: u64 = result.file_changes.iter().filter_map(|change| change.added).sum();
-        let removed: u64 = result.file_changes.iter().filter_map(|change| change.removed).sum();
         let rows = [
             ("outcome", outcome),
             ("model", result.model.clone().unwrap_or_else(|| "—".to_owned())),
             ("turns", result.turns.map_or_else(|| "—".to_owned(), |turns| turns.to_string())),
             ("tools", tools),
-            ("files", format!("{} (+{added} -{removed})", result.file_changes.len())),
+            ("files", format!("{files} (+{added} -{removed})")),
             ("tokens", tokens(result)),
             ("cost", cost(result)),
             ("time", result.duration_ms.map_or_else(|| "—".to_owned(), duration)),

@@ -22,6 +22,12 @@ impl Progress {
         Self { what, started: Instant::now(), shown: None, terminal: std::io::stderr().is_terminal() }
     }
 
+    /// The same where output comes meanwhile, which must not be in the same window.
+    pub(crate) fn beside_output(what: &'static str) -> Self {
+        let progress = Self::new(what);
+        Self { terminal: progress.terminal && !std::io::stdout().is_terminal(), ..progress }
+    }
+
     pub(crate) fn show(&mut self, done: usize, all: usize) {
         if !self.terminal || self.started.elapsed() < QUIET || self.shown.is_some_and(|shown| shown.elapsed() < EVERY) {
             return;

@@ -98,6 +98,23 @@ impl Default for SessionResult {
     }
 }
 
+impl SessionResult {
+    /// Its JSON without the items of the long lists: what stands before those of `turnDetails`, of `toolCalls` and of
+    /// `fileChanges`, and after those. Who has the items elsewhere puts them between.
+    pub fn around_lists(self) -> serde_json::Result<[Vec<u8>; 4]> {
+        // A quote in a text has a backslash before it, so nothing else reads like this.
+        const LISTS: [&str; 3] = ["\"turnDetails\":[", "],\"toolCalls\":[", "],\"fileChanges\":["];
+        let empty = Self { turn_details: Vec::new(), tool_calls: Vec::new(), file_changes: Vec::new(), ..self };
+        let mut json = serde_json::to_vec(&empty)?;
+        let [turns, calls, changes] = LISTS.map(|list| {
+            let end = memchr::memmem::find(&json, list.as_bytes()).map_or(json.len(), |start| start + list.len());
+            let rest = json.split_off(end);
+            std::mem::replace(&mut json, rest)
+        });
+        Ok([turns, calls, changes, json])
+    }
+}
+
 /// The outcome in one of five words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -21,7 +21,7 @@ pub use stretch::Stretch;
 use crate::agent::DialectEntry;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 5;
+pub const REVISION: u32 = 6;
 
 /// Where an agent keeps its logs and how they are read.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,8 @@ pub struct History {
     pub note: fn(&mut Ledger, &[u8]),
     /// Whether the beginning of a line tells all that is noted of it. Who can read a part of a line then reads no more.
     pub enough: fn(&[u8]) -> bool,
+    /// The list that grows with the session, in a file that is one object and not lines: its items are read as lines.
+    pub list: Option<&'static str>,
 }
 
 /// A folder of logs.

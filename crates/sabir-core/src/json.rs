@@ -7,6 +7,7 @@
 mod read;
 mod scan;
 mod shapes;
+mod unroll;
 mod walk;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ pub(crate) use read::TEXT;
 pub(crate) use scan::Escapes;
 pub(crate) use shapes::fitting;
 pub use shapes::{TextOr, lenient};
+pub use unroll::Unroll;
 pub(crate) use walk::{NotJson, Walk, text as text_inside};
 
 use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};

@@ -9,11 +9,11 @@ use std::path::Path;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, RunId};
-use sabir_core::line::{Line, LineBuffer, Source, text_of};
+use sabir_core::line::{Line, LineBuffer, RawLine, Source, text_of};
 use sabir_core::time::Timestamp;
 
 use crate::account::Session;
-use crate::history::{Database, Role};
+use crate::history::{Database, Role, unroll};
 use crate::index::Log;
 use crate::layout::RunFolder;
 use crate::meta::Meta;
@@ -228,14 +228,12 @@ fn raw_lines(folder: &RunFolder, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Res
     Ok(())
 }
 
-/// The lines of a log: a file that is one JSON value is one line.
+/// The lines of a log.
 fn lines(log: &Log, lines: &mut LineBuffer, take: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
     let mut file = File::open(&log.file.path)?;
-    if log.file.path.extension().is_some_and(|extension| extension == "json") {
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        take(Line::of(1, String::from_utf8_lossy(&text)));
-        return Ok(());
+    if log.file.is_one_object() {
+        let mut item = |line: RawLine<'_>| take(line.to_line(None, Source::Stdout));
+        return unroll(&mut file, &log.file, LineBuffer::DEFAULT_CAP, &mut item).map(drop);
     }
     lines.restart();
     loop {

@@ -28,6 +28,7 @@ const HISTORY: History = History {
     dialect: DialectEntry { detect: |_| Match::No, ..parts::history::DIALECT },
     note: parts::history::note,
     enough: parts::history::enough,
+    list: None,
 };
 
 const LAUNCH: Launch = Launch {

@@ -33,6 +33,7 @@ const HISTORY: History = History {
     dialect: parts::history::DIALECT,
     note: parts::history::note,
     enough: parts::history::enough,
+    list: None,
 };
 
 const RUN: DialectEntry = DialectEntry {

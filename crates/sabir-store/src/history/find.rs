@@ -41,6 +41,13 @@ pub struct LogFile {
     pub identity: (u64, u64),
 }
 
+impl LogFile {
+    /// Whether it is one JSON object, and not a line for each thing that happened.
+    pub(crate) fn is_one_object(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "json")
+    }
+}
+
 /// What a file is among the files of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use sabir_core::history::Ledger;
-use sabir_core::json;
+use sabir_core::json::{self, Unroll};
 use sabir_core::line::{LineBuffer, RawLine};
 use serde::{Deserialize, Serialize};
 
@@ -38,23 +38,12 @@ const TAIL: usize = 1024;
 pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, lines: &mut LineBuffer) -> io::Result<()> {
     let Some(history) = &log.agent.history else { return Ok(()) };
     let mut file = File::open(&log.path)?;
-    let whole = log.path.extension().is_some_and(|extension| extension == "json");
+    let whole = log.is_one_object();
     let goes_on = progress.read_to > 0;
     if whole || goes_on && tail(&mut file, progress.read_to)? != Some(progress.tail) {
         *ledger = Ledger::default();
         *progress = Progress::default();
     }
-    if whole {
-        let mut text = Vec::new();
-        file.take(LINE_CAP as u64).read_to_end(&mut text)?;
-        (history.note)(ledger, &text);
-        progress.read_to = text.len() as u64;
-        return Ok(());
-    }
-    if goes_on {
-        file.seek(SeekFrom::Start(progress.read_to))?;
-    }
-    lines.restart();
     let mut note = |line: RawLine<'_>, ledger: &mut Ledger| {
         if line.cut > 0 {
             progress.long_lines += 1;
@@ -62,6 +51,14 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
             (history.note)(ledger, line.bytes);
         }
     };
+    if whole {
+        progress.read_to = unroll(&mut file, log, LINE_CAP, &mut |line| note(line, ledger))?;
+        return Ok(());
+    }
+    if goes_on {
+        file.seek(SeekFrom::Start(progress.read_to))?;
+    }
+    lines.restart();
     let mut seen = 0;
     let mut last = None;
     // What has come since somebody asked for the size is left for the next time, so that nobody need ask for the end.
@@ -92,6 +89,26 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         None => tail(&mut file, progress.read_to)?.unwrap_or_default(),
     };
     Ok(())
+}
+
+/// Reads a file that is one object as lines; how many bytes it has.
+pub(crate) fn unroll(file: &mut File, log: &LogFile, cap: usize, take: &mut dyn FnMut(RawLine<'_>)) -> io::Result<u64> {
+    let mut unroll = Unroll::new(log.agent.history.as_ref().and_then(|history| history.list), cap);
+    let mut chunk = vec![0; LineBuffer::CHUNK];
+    let mut seen = 0;
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => {
+                seen += count as u64;
+                unroll.feed(&chunk[..count], take);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unroll.finish(take);
+    Ok(seen)
 }
 
 impl Tail {

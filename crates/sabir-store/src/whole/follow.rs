@@ -62,8 +62,8 @@ impl Follow {
             return Ok(Self(From::Run(Box::new(reader))));
         }
         let paths = paths(session, logs);
-        let once = database_of(session, logs).is_some()
-            || paths.iter().any(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let once =
+            database_of(session, logs).is_some() || session.logs.iter().any(|place| logs[*place].file.is_one_object());
         if once {
             return Ok(Self(From::Once { done: false }));
         }

@@ -5,12 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
+use sabir_core::event::{EventKind, Outcome};
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion, Session};
 use sabir_store::history::{self, Folders, LINE_CAP, Places, Role};
 use sabir_store::index::{self, Index, Logs};
 use sabir_store::usage::{self, By, Question};
+use sabir_store::whole;
 use tempfile::TempDir;
 
 /// A home folder with logs of Claude Code in it.
@@ -317,6 +319,48 @@ fn a_line_that_is_too_long_is_counted_and_the_rest_is_read() {
     home.write("one.jsonl", &(prompt("one", 1) + &"x".repeat(LINE_CAP + 10) + "\n" + &answer("one", "m1", 2, 40)));
     let logs = home.read(false);
     assert_eq!((counted(&logs).1, logs.logs[0].progress.long_lines), (40, 1));
+}
+
+#[test]
+fn an_older_chat_of_gemini_is_read_message_by_message() {
+    let home = Home::new();
+    let chats = home.path().join(".gemini/tmp/work/chats");
+    fs::create_dir_all(&chats).expect("made");
+    let answer = |number: usize| {
+        let text = format!("answer {number} {}", "é\n".repeat(200_000));
+        serde_json::json!({"id": format!("m{number}"), "timestamp": "2026-11-15T18:00:02.000Z", "type": "gemini", "content": text,
+            "tokens": {"input": 100, "output": 5, "cached": 40, "thoughts": 1, "tool": 0, "total": 106}, "model": "gemini-2.5-pro"})
+    };
+    let asked = |number: usize| {
+        let (id, time) = (format!("u{number}"), "2026-11-15T18:00:01.000Z");
+        serde_json::json!({"id": id, "timestamp": time, "type": "user", "content": "Do it"})
+    };
+    let messages: Vec<_> = (0..45).flat_map(|number| [asked(number), answer(number)]).collect();
+    let chat = serde_json::json!({"sessionId": "0a1b2c3d-1", "projectHash": "h", "startTime": "2026-11-15T18:00:00.000Z",
+        "lastUpdated": "2026-11-15T18:00:02.000Z", "messages": messages});
+    let pretty = serde_json::to_string_pretty(&chat).expect("JSON");
+    assert!(pretty.len() > LINE_CAP, "the whole is longer than a line may be");
+    let file = chats.join("session-2026-11-15T18-00-0a1b2c3d.json");
+    // One that is being written, too: what is whole of it counts.
+    let cut = pretty.find("\"u30\"").expect("a prompt");
+    for (text, answers) in [(&pretty[..], 45), (&pretty[..cut], 30)] {
+        fs::write(&file, text).expect("written");
+        let logs = home.read(false);
+        let (sessions, output, _) = counted(&logs);
+        let session = &sessions[0];
+        assert_eq!((sessions.len(), output, session.title.as_deref()), (1, answers * 6, Some("Do it")));
+        assert_eq!(session.outcome, Outcome::Completed);
+        let (mut texts, mut last) = (0, None);
+        whole::events(session, &logs.logs, &mut |event| match &event.kind {
+            EventKind::Text { .. } => texts += 1,
+            EventKind::Final { text } => last = Some(text.clone().into_owned()),
+            _ => {}
+        })
+        .expect("read");
+        assert_eq!(texts, answers);
+        let start: String = last.unwrap_or_default().chars().take(15).collect();
+        assert!(start.starts_with(&format!("answer {} ", answers - 1)), "{start:?}");
+    }
 }
 
 #[test]

@@ -298,3 +298,36 @@ fn what_cannot_be_read_is_told_and_the_rest_is_there() {
     assert_eq!(before["rows"][0]["tokens"], after["rows"][0]["tokens"]);
     assert_eq!(before["rows"].as_array().map(Vec::len), after["rows"].as_array().map(Vec::len));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_one_may_not_look_into_is_named_and_the_rest_is_there() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    /// Whom every system has, and who may nothing.
+    const NOBODY: u32 = 65534;
+    let home = Home::new();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    let closed = home.path(".codex/sessions");
+    mode(&closed, 0o000);
+    let mut command = home.command();
+    // The superuser may look everywhere, and so somebody else does.
+    if fs::read_dir(&closed).is_ok() {
+        let program = home.path("sabir-copy");
+        fs::copy(command.get_program(), &program).expect("copied");
+        mode(&program, 0o755);
+        mode(home.folder.path(), 0o755);
+        let mut other = Command::new(program);
+        other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
+            other.env_remove(name);
+        }
+        other.current_dir(home.folder.path()).uid(NOBODY).gid(NOBODY);
+        command = other;
+    }
+    let output = command.args(["ls", "--json"]).output().expect("it ends");
+    mode(&closed, 0o755);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(0), 1), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains(".codex/sessions: Permission denied") && told.contains("hint: "), "{told}");
+}

@@ -38,6 +38,7 @@ pub(super) const HISTORY: History = History {
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,
+    list: None,
 };
 
 /// The log as a dialect.

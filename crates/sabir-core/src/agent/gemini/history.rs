@@ -25,6 +25,7 @@ pub(super) const HISTORY: History = History {
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,
+    list: Some("messages"),
 };
 
 /// The log as a dialect.

@@ -95,9 +95,31 @@ pub fn duration(millis: u64) -> String {
     }
 }
 
+/// Dollars.
+pub fn dollars(cost: f64) -> String {
+    if cost >= 100.0 {
+        format!("${cost:.0}")
+    } else if cost >= 1.0 {
+        format!("${cost:.2}")
+    } else {
+        format!("${cost:.4}")
+    }
+}
+
+/// Dollars where cents are enough.
+pub fn cents(cost: f64) -> String {
+    if (0.01..100.0).contains(&cost) { format!("${cost:.2}") } else { dollars(cost) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{duration, grouped, line, text};
+    use super::{cents, dollars, duration, grouped, line, text};
+
+    #[test]
+    fn money_has_as_many_digits_as_tell() {
+        assert_eq!([0.0313, 1.5, 250.4].map(dollars), ["$0.0313", "$1.50", "$250"]);
+        assert_eq!([0.0042, 0.298, 12.5, 250.4].map(cents), ["$0.0042", "$0.30", "$12.50", "$250"]);
+    }
 
     #[test]
     fn what_an_agent_prints_cannot_steer_the_terminal() {

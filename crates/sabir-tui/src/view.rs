@@ -20,6 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use sabir_core::fold::CostSource;
+use sabir_core::readable::cents;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::app::{App, Question, Typing};
@@ -138,22 +139,6 @@ fn short(count: u64) -> String {
     }
 }
 
-/// Dollars.
-fn dollars(cost: f64) -> String {
-    if cost >= 100.0 {
-        format!("${cost:.0}")
-    } else if cost >= 1.0 {
-        format!("${cost:.2}")
-    } else {
-        format!("${cost:.4}")
-    }
-}
-
-/// Dollars where cents are enough.
-fn cents(cost: f64) -> String {
-    if (0.01..100.0).contains(&cost) { format!("${cost:.2}") } else { dollars(cost) }
-}
-
 /// A cost; one that nobody reported, but prices say, is about so much.
 fn about(cost: f64, source: CostSource) -> String {
     if source == CostSource::Computed { format!("≈{}", cents(cost)) } else { cents(cost) }
@@ -201,7 +186,7 @@ fn clock(millis: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Palette, ago, beneath, cents, clock, dollars, footer, short, spaced};
+    use super::{Palette, ago, beneath, clock, footer, short, spaced};
     use crate::keys::Scope;
 
     #[test]
@@ -210,8 +195,6 @@ mod tests {
             [950, 22_351, 512_645, 999_700, 1_234_567, 123_456_789].map(short),
             ["950", "22.4k", "513k", "1.0M", "1.2M", "123M"]
         );
-        assert_eq!([0.0313, 1.5, 250.4].map(dollars), ["$0.0313", "$1.50", "$250"]);
-        assert_eq!([0.0042, 0.298, 12.5, 250.4].map(cents), ["$0.0042", "$0.30", "$12.50", "$250"]);
         assert_eq!([-5, 59_000, 60_000, 7_200_000, 172_800_000].map(ago), ["now", "now", "1m ago", "2h ago", "2d ago"]);
         assert_eq!([12_000, 245_000, 11_220_000, 187_200_000].map(clock), ["12s", "4m05s", "3h07m", "2d04h"]);
     }

@@ -62,8 +62,7 @@ impl Follow {
             return Ok(Self(From::Run(Box::new(reader))));
         }
         let paths = paths(session, logs);
-        let once =
-            database_of(session, logs).is_some() || session.logs.iter().any(|place| logs[*place].file.is_one_object());
+        let once = database_of(session, logs).is_some() || session.logs.iter().any(|place| logs[*place].file.is_one_object());
         if once {
             return Ok(Self(From::Once { done: false }));
         }

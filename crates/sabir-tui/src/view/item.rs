@@ -7,10 +7,10 @@ use ratatui::text::{Line, Span};
 use sabir_core::event::{Cause, Change, Outcome, PlanStatus};
 use sabir_core::fold::TokensReport;
 use sabir_core::fold::timeline::{Choice, Clip, Edit, Item, Step, What};
-use sabir_core::readable::{self, grouped};
+use sabir_core::readable::{self, dollars, grouped};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Palette, beneath, clock, diff_lines, dollars, ends, spaced, tool};
+use super::{Palette, beneath, clock, diff_lines, ends, spaced, tool};
 use crate::ansi;
 use crate::wrap::{fit, wrapped};
 

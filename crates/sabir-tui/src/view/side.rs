@@ -3,9 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use sabir_core::readable::{self, grouped};
+use sabir_core::readable::{self, dollars, grouped};
 
-use super::{beneath, dollars, put};
+use super::{beneath, put};
 use crate::app::{App, Run};
 use crate::view::item::step;
 use crate::wrap::fit;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use clap::builder::PossibleValuesParser;
 use sabir_core::event::Outcome;
 use sabir_core::price::Table;
+use sabir_core::readable::cents;
 use sabir_core::time::Timestamp;
 use sabir_store::account::{self, Session};
 use sabir_store::usage::{self, Sum};
@@ -32,7 +33,7 @@ const SHOWN: usize = 20;
 /// How wide the name of a folder is at most.
 const FOLDER: usize = 20;
 /// The columns that a narrow terminal does without, in their order, and how much of the prompt is worth that.
-const DROPPED: &[usize] = &[5, 4, 6, 1];
+const DROPPED: &[usize] = &[6, 4, 7, 5, 1];
 const PROMPT: usize = 24;
 
 pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
@@ -74,13 +75,14 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 session.agent.id.0.to_owned(),
                 state(&past, session).to_owned(),
                 grouped(sum.spent.total()),
+                sum.cost().0.map_or_else(|| "—".to_owned(), cents),
                 session.calls.to_string(),
                 table::fit(&visible(&folder(session.cwd.as_deref())), FOLDER),
                 visible(session.title.as_deref().unwrap_or("—")),
             ]
         })
         .collect();
-    let head = ["ID", "LAST", "AGENT", "STATUS", "TOKENS", "TOOLS", "PROJECT", "PROMPT"];
+    let head = ["ID", "LAST", "AGENT", "STATUS", "TOKENS", "COST", "TOOLS", "PROJECT", "PROMPT"];
     table::print_with_room(&head, &rows, DROPPED, PROMPT)?;
     if all > shown {
         print::note(&format!("{shown} of {all} sessions; -n {all} shows all"));
@@ -123,6 +125,8 @@ struct Listed<'s> {
     outcome: &'static str,
     models: &'s [String],
     total_tokens: u64,
+    cost_usd: Option<f64>,
+    cost_source: &'static str,
     tool_calls: u64,
     files: Vec<String>,
 }
@@ -215,6 +219,7 @@ impl Spare {
 }
 
 fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
+    let (cost_usd, cost_source) = sum.cost();
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
@@ -227,6 +232,8 @@ fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
         outcome: state(past, session),
         models: &session.models,
         total_tokens: sum.spent.total(),
+        cost_usd,
+        cost_source,
         tool_calls: session.calls,
         files: files.collect(),
     }

@@ -81,9 +81,9 @@ fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
             continue;
         }
         let sides = [("-", &then, change.old_range()), ("+", &now, change.new_range())];
-        let lines = sides.into_iter().flat_map(|(sign, events, places)| {
-            places.map(move |place| format!("{sign} {} {}\n", place + 1, events[place]))
-        });
+        let lines = sides
+            .into_iter()
+            .flat_map(|(sign, events, places)| places.map(move |place| format!("{sign} {} {}\n", place + 1, events[place])));
         for line in lines.take(TOLD.saturating_sub(told_of)) {
             out.buffer().extend_from_slice(line.as_bytes());
             told_of += 1;

@@ -117,6 +117,8 @@ fn sessions_are_listed_shown_and_found_by_the_beginning_of_their_id() {
     for session in &list {
         assert_eq!(session["result"]["agent"], session["agent"]);
         assert_eq!(session["result"]["tokens"]["total"], session["totalTokens"]);
+        assert_eq!(session["result"]["cost"]["total"], session["costUsd"]);
+        assert_eq!(session["result"]["cost"]["source"], session["costSource"]);
         assert_eq!(session["result"]["toolCalls"].as_array().map(|calls| calls.len() as u64), session["toolCalls"].as_u64());
     }
     assert_eq!(home.objects(&["ls", "--json", "--agent", "codex"]).len(), 1);

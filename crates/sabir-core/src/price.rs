@@ -15,13 +15,18 @@
 //! The tables that agents and gateways print model names from do not agree on spelling, so a name is looked up by
 //! [rule](Table::find) and never by likeness.
 
+use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::OnceLock;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::event::CostParts;
+use crate::json::Str;
 
 mod name;
 
@@ -33,14 +38,14 @@ pub struct Table {
     /// Where they were taken from.
     pub source: String,
     /// Prefixes of names, folded, and the providers whose models they stand before.
-    prefixes: BTreeMap<String, BTreeSet<String>>,
+    prefixes: BTreeMap<String, BTreeSet<Arc<str>>>,
     /// Prices by folded name.
     models: BTreeMap<String, Listed>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Listed {
-    provider: String,
+    provider: Arc<str>,
     price: Price,
 }
 
@@ -148,18 +153,43 @@ impl std::error::Error for ParseError {
 /// The file, as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct File<'a> {
     taken: String,
     source: String,
-    providers: BTreeMap<String, Provider>,
+    #[serde(borrow)]
+    providers: BTreeMap<String, Provider<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Provider {
+struct Provider<'a> {
     #[serde(default)]
     prefixes: Vec<String>,
-    models: BTreeMap<String, Price>,
+    #[serde(borrow)]
+    models: Models<'a>,
+}
+
+/// Names and prices, in their order: nothing is looked up in them.
+struct Models<'a>(Vec<(Cow<'a, str>, Price)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Models<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List<'a>(PhantomData<&'a str>);
+        impl<'de: 'a, 'a> Visitor<'de> for List<'a> {
+            type Value = Models<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("prices by name")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut models = Vec::new();
+                while let Some((Str(name), price)) = map.next_entry()? {
+                    models.push((name, price));
+                }
+                Ok(Models(models))
+            }
+        }
+        deserializer.deserialize_map(List(PhantomData))
+    }
 }
 
 impl Table {
@@ -179,23 +209,25 @@ impl Table {
 
     /// Reads a table.
     pub fn parse(json: &str) -> Result<Self, ParseError> {
-        let file: File = serde_json::from_str(json).map_err(ParseError::Json)?;
+        let file: File<'_> = serde_json::from_str(json).map_err(ParseError::Json)?;
         let mut table = Self { taken: file.taken, source: file.source, prefixes: BTreeMap::new(), models: BTreeMap::new() };
         for (provider, Provider { prefixes, models }) in file.providers {
+            let provider: Arc<str> = provider.into();
             for prefix in prefixes {
                 table.prefixes.entry(name::fold(&prefix)).or_default().insert(provider.clone());
             }
-            for (model, mut price) in models {
+            for (model, mut price) in models.0 {
                 if !price.figures().all(|figure| figure.is_finite() && figure >= 0.0) {
-                    return Err(ParseError::Price(model));
+                    return Err(ParseError::Price(model.into_owned()));
                 }
                 price.complete(&provider);
                 let listed = Listed { provider: provider.clone(), price };
                 let folded = name::fold(&model);
-                if table.models.get(&folded).is_some_and(|other| other.price != listed.price) {
-                    return Err(ParseError::Twice(model));
+                match table.models.entry(folded) {
+                    Entry::Vacant(new) => drop(new.insert(listed)),
+                    Entry::Occupied(other) if other.get().price == listed.price => {}
+                    Entry::Occupied(_) => return Err(ParseError::Twice(model.into_owned())),
                 }
-                table.models.insert(folded, listed);
             }
         }
         Ok(table)

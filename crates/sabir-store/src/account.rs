@@ -12,7 +12,7 @@ use sabir_core::history::{Ledger, Spent};
 use crate::history::Role;
 use crate::index::Log;
 use portion::unlogged;
-pub use portion::{Portion, portions};
+pub use portion::{Portion, each_portion};
 
 /// One session of an agent, in short.
 #[derive(Debug, Clone)]
@@ -51,8 +51,10 @@ pub fn sessions(logs: &[Log]) -> Vec<Session> {
 
 /// Makes sessions of the files from one place of the list on, which have nothing to do with those before it.
 pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
-    let mut sessions: Vec<Session> = Vec::new();
+    let most = logs.len() - from.min(logs.len());
+    let mut sessions: Vec<Session> = Vec::with_capacity(most);
     let mut by_id: HashMap<(&str, &str), usize, foldhash::fast::RandomState> = HashMap::default();
+    by_id.reserve(most);
     for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
             Role::Session(id) if log.ledger.parent.is_none() => id.as_str(),

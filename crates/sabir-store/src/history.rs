@@ -9,8 +9,9 @@ mod look;
 mod read;
 
 pub use database::{Database, note_database};
-pub(crate) use find::modified;
+use find::modified;
 pub use find::{Found, LogFile, Places, Role, find, find_in};
 pub use folders::{Folders, Listing};
+pub(crate) use look::Look;
 pub(crate) use read::unroll;
 pub use read::{LINE_CAP, Progress, Tail, note_file};

@@ -18,10 +18,14 @@ use sabir_core::line::LineBuffer;
 
 use crate::history::{Folders, LINE_CAP, LogFile, Progress, Role, note_database, note_file};
 use crate::parallel::Plan;
-use crate::runs::BrokenOff;
+use crate::runs::KnownRun;
 use entry::{Entry, Kept, Known, Stamp};
 use file::IndexFile;
 pub(crate) use remembered::Remembered;
+
+/// About as many bytes as the index has for a log, and for how many of them there is room before they are read.
+const BYTES_OF_A_LOG: u64 = 1024;
+const MOST_AT_ONCE: usize = 1 << 16;
 
 /// What is known, by path.
 type ByPath<T> = HashMap<String, T, foldhash::fast::RandomState>;
@@ -98,8 +102,8 @@ pub struct Index {
     logs: ByPath<Row>,
     /// What folders hold.
     pub folders: Folders,
-    /// What runs tell that have no end.
-    pub(crate) runs: Remembered<BrokenOff>,
+    /// What runs tell that are over.
+    pub(crate) runs: Remembered<KnownRun>,
     /// How many bytes of the file say what no other entry says again.
     counting: u64,
 }
@@ -126,6 +130,9 @@ impl Index {
     /// Opens the index at that path and reads it. One that can't be used is empty.
     pub fn open(path: &Path) -> Self {
         let mut logs: ByPath<Row> = ByPath::default();
+        // Most entries are of logs, and most of these have some hundred responses.
+        let size = std::fs::metadata(path).map_or(0, |data| data.len());
+        logs.reserve(usize::try_from(size / BYTES_OF_A_LOG).unwrap_or(0).min(MOST_AT_ONCE));
         let (mut folders, mut runs, mut counting) = (Folders::default(), Remembered::default(), 0);
         let file = IndexFile::open(path, &mut |entry: Known<'_>, bytes| {
             counting += bytes;
@@ -135,7 +142,7 @@ impl Index {
                     logs.insert(path.to_owned(), row).map_or(0, |old| old.bytes)
                 }
                 Entry::Folder { path, listing } => folders.0.know(path, listing, bytes),
-                Entry::Run { path, broken_off } => runs.know(path, broken_off, bytes),
+                Entry::Run { path, run } => runs.know(path, run, bytes),
             };
         });
         Self { file, logs, folders, runs, counting }
@@ -149,7 +156,7 @@ impl Index {
         let (others, gone): (Vec<_>, Vec<_>) = self.logs.iter().partition(|(path, _)| Path::new(path).exists());
         let counting = self.counting - gone.iter().map(|(_, row)| row.bytes).sum::<u64>();
         let folder = |(path, listing)| Kept::Folder { path, listing };
-        let run = |(path, broken_off)| Kept::Run { path, broken_off };
+        let run = |(path, run)| Kept::Run { path, run };
         if self.file.is_worn(counting) {
             let logs = done.iter().flatten().filter_map(Reading::kept);
             let others = others.into_iter().map(|(path, row)| row.kept(path));

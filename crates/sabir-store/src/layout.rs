@@ -16,6 +16,7 @@
 //!
 //! Folders are for their owner alone (0700), and so are files (0600).
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -163,15 +164,21 @@ impl RunFolder {
 
     /// The numbers of the segments that there are, in order.
     pub fn segments(&self) -> io::Result<Vec<u32>> {
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            // Only the name that `segment` gives to a number is that number's.
-            let number = name.to_str().and_then(|name| name.strip_suffix(SEGMENT)?.parse::<u32>().ok());
-            numbers.extend(number.filter(|number| self.segment(*number).file_name() == Some(&name)));
-        }
+        let names = fs::read_dir(&self.path)?.map(|entry| entry.map(|entry| entry.file_name()));
+        let names: Vec<OsString> = names.collect::<io::Result<_>>()?;
+        Ok(self.segments_of(names.iter().filter_map(|name| name.to_str())))
+    }
+
+    /// The numbers of the segments among names of files, in order.
+    pub(crate) fn segments_of<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<u32> {
+        // Only the name that `segment` gives to a number is that number's.
+        let number = |name: &str| {
+            let number = name.strip_suffix(SEGMENT)?.parse().ok()?;
+            (self.segment(number).file_name() == Some(name.as_ref())).then_some(number)
+        };
+        let mut numbers: Vec<u32> = names.filter_map(number).collect();
         numbers.sort_unstable();
-        Ok(numbers)
+        numbers
     }
 
     /// Whether a process is writing the run now. The system lets go of the lock when that process is gone, however it

@@ -45,7 +45,7 @@ pub fn load(
     let found = history::find_in(folders, places, &chosen);
     let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
         let no_list = |error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() };
-        runs::runs(home, runs).unwrap_or_else(no_list)
+        runs::runs(home, folders, runs).unwrap_or_else(no_list)
     });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();

@@ -1,7 +1,8 @@
 //! SQL over what ran.
 //!
-//! The tables are made in memory for one question, and only those that it asks: `sessions` and `usage` come from what is
-//! read in short, the others take a whole reading. The question can read and do nothing else.
+//! The tables are made for one question, and only those that it asks: `sessions` and `usage` come from what is read in
+//! short, the others take a whole reading. They are in memory as far as they are small, and in a file that is gone
+//! afterwards. The question can read and do nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,10 +11,11 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement, params};
 use sabir_core::event::{Event, EventKind};
-use sabir_core::price::Table;
+use sabir_core::history::Response;
+use sabir_core::price::{Price, Table};
 use sabir_core::time::Timestamp;
 
-use crate::account::{Portion, Session};
+use crate::account::{Session, each_portion};
 use crate::index::Log;
 use crate::usage::{by_session, cost_of};
 use crate::whole;
@@ -22,7 +24,7 @@ use crate::whole;
 pub const TABLES: &str = "\
 CREATE TABLE sessions (id TEXT, agent TEXT, version TEXT, project TEXT, prompt TEXT, first TEXT, last TEXT, outcome TEXT,
     models TEXT, input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, total INTEGER,
-    tool_calls INTEGER);
+    tool_calls INTEGER, cost REAL);
 CREATE TABLE usage (session TEXT, agent TEXT, project TEXT, at TEXT, model TEXT, input INTEGER, cache_read INTEGER,
     cache_write INTEGER, output INTEGER, reasoning INTEGER, total INTEGER, cost REAL, tool_calls INTEGER);
 CREATE TABLE events (session TEXT, agent TEXT, seq INTEGER, at TEXT, kind TEXT, parent TEXT, event TEXT);
@@ -31,14 +33,15 @@ CREATE TABLE tool_calls (session TEXT, agent TEXT, id TEXT, name TEXT, kind TEXT
 CREATE TABLE file_changes (session TEXT, agent TEXT, at TEXT, path TEXT, change TEXT, added INTEGER, removed INTEGER, diff TEXT,
     tool_call TEXT, source TEXT);";
 
+/// Nothing of it is worth a journal. So much of it is in memory, in KiB.
+const SETTINGS: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;";
+
 /// What the question is about.
 pub struct Subject<'s> {
     /// The sessions.
     pub sessions: &'s [Session],
     /// Their files.
     pub logs: &'s [Log],
-    /// Their responses.
-    pub portions: &'s [Portion<'s>],
     /// What they cost.
     pub prices: &'s Table,
     /// Which sessions are meant.
@@ -60,7 +63,9 @@ pub enum Value {
 
 /// Asks, and hands out each row with the names of the columns, which are also what is left.
 pub fn query(subject: &Subject<'_>, sql: &str, take: &mut dyn FnMut(&[String], &[Value])) -> rusqlite::Result<Vec<String>> {
-    let mut connection = Connection::open_in_memory()?;
+    // A database without a name is a temporary one.
+    let mut connection = Connection::open("")?;
+    connection.execute_batch(SETTINGS)?;
     connection.execute_batch(TABLES)?;
     let asked = asked_tables(&connection, sql)?;
     fill(&mut connection, subject, &asked)?;
@@ -111,8 +116,8 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
     let transaction = connection.transaction()?;
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
-        let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        let sums = by_session(subject.portions, subject.sessions, subject.prices);
+        let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
+        let sums = by_session(subject.logs, subject.sessions, subject.prices);
         for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
             let spent = &sum.spent;
             insert.execute(params![
@@ -132,33 +137,39 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
                 whole_number(spent.reasoning),
                 whole_number(spent.total()),
                 whole_number(session.calls),
+                sum.cost().0,
             ])?;
         }
     }
     if asked.contains("usage") {
         let mut insert = transaction.prepare("INSERT INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
-        for portion in subject.portions.iter().filter(|portion| (subject.chosen)(&subject.sessions[portion.session])) {
+        let mut row = |session: &Session, model: &str, price: Option<&Price>, response: &Response| {
+            let spent = &response.spent;
+            insert.execute(params![
+                session.id,
+                session.agent.id.0,
+                session.cwd,
+                time(Some(response.at)),
+                model,
+                whole_number(spent.input),
+                whole_number(spent.cache_read),
+                whole_number(spent.cache_write),
+                whole_number(spent.output),
+                whole_number(spent.reasoning),
+                whole_number(spent.total()),
+                cost_of(response, price),
+                response.calls,
+            ])
+        };
+        let mut outcome = Ok(());
+        each_portion(subject.logs, subject.sessions, &mut |portion| {
             let session = &subject.sessions[portion.session];
-            let price = subject.prices.find(portion.model);
-            for response in portion.responses() {
-                let spent = &response.spent;
-                insert.execute(params![
-                    session.id,
-                    session.agent.id.0,
-                    session.cwd,
-                    time(Some(response.at)),
-                    portion.model,
-                    whole_number(spent.input),
-                    whole_number(spent.cache_read),
-                    whole_number(spent.cache_write),
-                    whole_number(spent.output),
-                    whole_number(spent.reasoning),
-                    whole_number(spent.total()),
-                    cost_of(&response, price),
-                    response.calls,
-                ])?;
+            if outcome.is_ok() && (subject.chosen)(session) {
+                let price = subject.prices.find(portion.model);
+                outcome = portion.responses().try_for_each(|response| row(session, portion.model, price, &response).map(drop));
             }
-        }
+        });
+        outcome?;
     }
     if ["events", "tool_calls", "file_changes"].iter().any(|table| asked.contains(*table)) {
         let mut rows = Rows {

@@ -1,6 +1,5 @@
 //! Runs of the journal in the same list as the sessions that agents logged.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::history::{LogFile, Progress, Role, modified};
+use crate::history::{Folders, LogFile, Look, Progress, Role};
 use crate::index::{Log, Remembered};
 use crate::layout::{Home, RunFolder};
 use crate::reader::Reader;
@@ -108,22 +107,22 @@ pub struct Runs {
     pub failures: Vec<(PathBuf, io::Error)>,
 }
 
-/// What a run tells whose events had to be read, all of them, because its first or its last record is lost. As long as
-/// nothing is written to it, it tells the same.
+/// What a run tells that is not written any more. As long as its segments are the same, it tells the same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct BrokenOff {
+pub(crate) struct KnownRun {
     /// Made of what its segments were.
     stamp: u64,
     agent: String,
     session: Option<String>,
+    state: State,
     ledger: Box<Ledger>,
 }
 
-/// Every run of the journal, where some are known.
-pub(crate) fn runs(home: &Home, known: &mut Remembered<BrokenOff>) -> io::Result<Runs> {
+/// Every run of the journal, where some are known, and what some folders hold.
+pub(crate) fn runs(home: &Home, folders: &mut Folders, known: &mut Remembered<KnownRun>) -> io::Result<Runs> {
     let mut all = Runs::default();
     for folder in home.runs()? {
-        match summary::summary(&folder).and_then(|summary| known_or_read(&folder, summary, known)) {
+        match known_or_read(&folder, folders, known) {
             Ok(run) => all.runs.extend(run),
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -169,30 +168,31 @@ impl Told {
 }
 
 /// A number that is another one when something was written to a run, or a part of it was removed, and for another version
-/// of Sabir, which may make something else of its events.
-fn stamp(folder: &RunFolder) -> io::Result<u64> {
-    folder.segments()?.into_iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
-        let data = fs::metadata(folder.segment(number))?;
-        Ok(id_with(stamp, [u64::from(number), data.len(), modified(&data).unsigned_abs()]))
+/// of Sabir, which may make something else of its events. Who takes up a run again begins a segment.
+fn stamp(folder: &RunFolder, folders: &mut Folders) -> io::Result<u64> {
+    let names = folders.names(folder.path(), &Look::at(folder.path())?)?;
+    let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
+    numbers.into_iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
+        let look = Look::at(&folder.segment(number))?;
+        Ok(id_with(stamp, [u64::from(number), look.size, look.modified.unsigned_abs(), look.identity.1]))
     })
 }
 
-/// A run: from its summary, from what is known of it, or from its events.
-fn known_or_read(folder: &RunFolder, summary: Summary, known: &mut Remembered<BrokenOff>) -> io::Result<Option<RunLog>> {
-    let Summary { state, meta, result, .. } = &summary;
-    if *state == State::Running || meta.is_some() && result.is_some() {
-        return run(folder, summary);
-    }
-    let (state, stamp) = (*state, stamp(folder)?);
-    if let Some(BrokenOff { agent, session, ledger, .. }) = known.recall(folder.path(), |known| known.stamp == stamp)
+/// A run: from what is known of it, from its summary, or from its events.
+fn known_or_read(folder: &RunFolder, folders: &mut Folders, known: &mut Remembered<KnownRun>) -> io::Result<Option<RunLog>> {
+    // Before anything of it is read: what is written meanwhile makes it another one.
+    let stamp = stamp(folder, folders)?;
+    if let Some(KnownRun { agent, session, state, ledger, .. }) = known.recall(folder.path(), |known| known.stamp == stamp)
         && let Some(agent) = agent::find(agent)
     {
-        return Ok(Some(RunLog { log: log(folder, agent, ledger.clone()), session: session.clone(), state }));
+        return Ok(Some(RunLog { log: log(folder, agent, ledger.clone()), session: session.clone(), state: *state }));
     }
-    let run = run(folder, summary)?;
-    if let Some(RunLog { log: Log { file, ledger, .. }, session, .. }) = &run {
-        let agent = file.agent.id.0.to_owned();
-        known.remember(folder.path(), BrokenOff { stamp, agent, session: session.clone(), ledger: ledger.clone() });
+    let run = run(folder, summary::summary(folder)?)?;
+    if let Some(RunLog { log: Log { file, ledger, .. }, session, state }) = &run
+        && *state != State::Running
+    {
+        let (agent, session, ledger) = (file.agent.id.0.to_owned(), session.clone(), ledger.clone());
+        known.remember(folder.path(), KnownRun { stamp, agent, session, state: *state, ledger });
     }
     Ok(run)
 }

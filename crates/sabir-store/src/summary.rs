@@ -2,6 +2,8 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::layout::RunFolder;
 use crate::meta::{End, Meta, Place};
 use crate::reader::Reader;
@@ -10,7 +12,7 @@ use crate::segment::{Header, Opening};
 use crate::window::Window;
 
 /// What became of a run, as far as its journal knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// A process writes it now.
     Running,

@@ -9,7 +9,8 @@ pub use jiff::tz::TimeZone;
 use sabir_core::history::Stretch;
 use sabir_core::price::{Price, Table};
 
-use crate::account::{Portion, Session};
+use crate::account::{Portion, Session, each_portion};
+use crate::index::Log;
 use day::{Days, name_of_day};
 pub use sum::{Sum, cost_of};
 use sum::{Tally, has_one_price};
@@ -64,6 +65,13 @@ pub struct Question {
     pub zone: TimeZone,
 }
 
+impl Question {
+    /// Whether it asks for what happened at that moment.
+    fn has(&self, at: i64) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+    }
+}
+
 /// One row of the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
@@ -89,11 +97,17 @@ enum Key<'s> {
     Text(&'s str),
 }
 
-/// Adds up what counts.
-pub fn usage(portions: &[Portion<'_>], sessions: &[Session], question: &Question, prices: &Table) -> Answer {
+/// Adds up what counts and was chosen.
+pub fn usage(
+    logs: &[Log],
+    sessions: &[Session],
+    chosen: &dyn Fn(&Portion<'_>) -> bool,
+    question: &Question,
+    prices: &Table,
+) -> Answer {
     let by = question.by;
     let mut cells: BTreeMap<(Key<'_>, &str), Sum> = BTreeMap::new();
-    add_up(portions, question, prices, &mut |group, sum| {
+    let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
         let key = match by {
             By::Day | By::Week | By::Month => Key::Day(group.day),
@@ -102,8 +116,14 @@ pub fn usage(portions: &[Portion<'_>], sessions: &[Session], question: &Question
             By::Agent => Key::Text(session.agent.id.0),
             By::Project => Key::Text(session.cwd.as_deref().unwrap_or("unknown")),
         };
-        cells.entry((key, group.model)).or_default().add_of(group.session, &sum);
+        cells.entry((key, group.model)).or_default().add_of(group.session, sum);
     });
+    each_portion(logs, sessions, &mut |portion| {
+        if chosen(&portion) {
+            adding.add(&portion);
+        }
+    });
+    adding.finish();
     let mut answer = Answer::default();
     for ((key, model), sum) in cells {
         let name = match key {
@@ -132,10 +152,12 @@ impl Row {
 }
 
 /// Adds up what counts by session, in the order of the sessions.
-pub fn by_session(portions: &[Portion<'_>], sessions: &[Session], prices: &Table) -> Vec<Sum> {
+pub fn by_session(logs: &[Log], sessions: &[Session], prices: &Table) -> Vec<Sum> {
     let whole = Question { by: By::Session, since: None, until: None, zone: TimeZone::UTC };
     let mut sums = vec![Sum::default(); sessions.len()];
-    add_up(portions, &whole, prices, &mut |group, sum| sums[group.session].add_of(group.session, &sum));
+    let mut adding = Adding::new(&whole, prices, |group: Group<'_>, sum: &Sum| sums[group.session].add_of(group.session, sum));
+    each_portion(logs, sessions, &mut |portion| adding.add(&portion));
+    adding.finish();
     sums.iter_mut().for_each(Sum::settle);
     sums
 }
@@ -144,13 +166,15 @@ pub fn by_session(portions: &[Portion<'_>], sessions: &[Session], prices: &Table
 pub type Cell = [String; 4];
 
 /// Adds up what counts by day, agent, model and project at once. What rows of the question would be made by does not matter.
-pub fn cube(portions: &[Portion<'_>], sessions: &[Session], question: &Question, prices: &Table) -> BTreeMap<Cell, Sum> {
+pub fn cube(logs: &[Log], sessions: &[Session], question: &Question, prices: &Table) -> BTreeMap<Cell, Sum> {
     let mut cells: BTreeMap<(i64, [&str; 3]), Sum> = BTreeMap::new();
-    add_up(portions, question, prices, &mut |group, sum| {
+    let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
         let project = session.cwd.as_deref().unwrap_or_default();
-        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add_of(group.session, &sum);
+        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add_of(group.session, sum);
     });
+    each_portion(logs, sessions, &mut |portion| adding.add(&portion));
+    adding.finish();
     let named = cells.into_iter().map(|((day, [agent, model, project]), mut sum)| {
         sum.settle();
         ([name_of_day(day, By::Day), agent.to_owned(), model.to_owned(), project.to_owned()], sum)
@@ -166,39 +190,52 @@ struct Group<'l> {
     day: i64,
 }
 
-/// Hands out what follows one another, added up.
-fn add_up<'l>(portions: &[Portion<'l>], question: &Question, prices: &Table, take: &mut dyn FnMut(Group<'l>, Sum)) {
-    let mut days = Days::new(&question.zone);
-    let mut known: HashMap<&str, Option<&Price>, foldhash::fast::RandomState> = HashMap::default();
-    let mut open: Option<(Group<'l>, Tally<'_>)> = None;
-    let is_asked = |at: i64| question.since.is_none_or(|since| at >= since) && question.until.is_none_or(|until| at < until);
-    for portion in portions {
-        let Portion { session, model, stretch, .. } = *portion;
-        let price = *known.entry(model).or_insert_with(|| prices.find(model));
-        let mut count = |stretch: &Stretch, day: i64| {
-            let group = Group { session, model, day };
-            let open = match &mut open {
-                Some((same, tally)) if *same == group => tally,
-                _ => {
-                    if let Some((group, tally)) = open.take() {
-                        take(group, tally.finish(group.model));
-                    }
-                    &mut open.insert((group, Tally::new(price))).1
-                }
-            };
-            open.count(stretch);
-        };
-        let day = days.day(stretch.first);
-        let is_of_one_day = day == days.day(stretch.last) && is_asked(stretch.first) && is_asked(stretch.last);
-        if is_of_one_day && has_one_price(&stretch, price) {
-            count(&stretch, day);
-            continue;
+/// Adds up what follows one another, and hands it out when something else comes.
+struct Adding<'l, 'q, F> {
+    question: &'q Question,
+    days: Days<'q>,
+    prices: &'q Table,
+    known: HashMap<&'l str, Option<&'q Price>, foldhash::fast::RandomState>,
+    open: Option<(Group<'l>, Tally<'q>)>,
+    take: F,
+}
+
+impl<'l, 'q, F: FnMut(Group<'l>, &Sum)> Adding<'l, 'q, F> {
+    fn new(question: &'q Question, prices: &'q Table, take: F) -> Self {
+        Self { question, days: Days::new(&question.zone), prices, known: HashMap::default(), open: None, take }
+    }
+
+    fn add(&mut self, portion: &Portion<'l>) {
+        let Portion { model, ref stretch, .. } = *portion;
+        let price = *self.known.entry(model).or_insert_with(|| self.prices.find(model));
+        let day = self.days.day(stretch.first);
+        let is_of_one_day =
+            day == self.days.day(stretch.last) && self.question.has(stretch.first) && self.question.has(stretch.last);
+        if is_of_one_day && has_one_price(stretch, price) {
+            return self.count(portion, stretch, day, price);
         }
-        for response in portion.responses().filter(|response| is_asked(response.at)) {
-            count(&Stretch::of(&response), days.day(response.at));
+        for response in portion.responses().filter(|response| self.question.has(response.at)) {
+            let day = self.days.day(response.at);
+            self.count(portion, &Stretch::of(&response), day, price);
         }
     }
-    if let Some((group, tally)) = open {
-        take(group, tally.finish(group.model));
+
+    fn count(&mut self, portion: &Portion<'l>, stretch: &Stretch, day: i64, price: Option<&'q Price>) {
+        let group = Group { session: portion.session, model: portion.model, day };
+        let tally = match &mut self.open {
+            Some((same, tally)) if *same == group => tally,
+            _ => {
+                self.finish();
+                &mut self.open.insert((group, Tally::new(price))).1
+            }
+        };
+        tally.count(stretch);
+    }
+
+    /// Hands out what is added up so far.
+    fn finish(&mut self) {
+        if let Some((group, tally)) = self.open.take() {
+            (self.take)(group, &tally.finish(group.model));
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 /// How much is read at once.
 const CHUNK: usize = 256 * 1024;
+/// How much memory is taken before anything has come.
+const AT_FIRST: usize = 16 * 1024;
 /// Memory beyond this that one large record took is given back.
 const RETAIN: usize = 4 << 20;
 
@@ -55,8 +57,9 @@ impl Window {
         }
         self.base = at;
         self.file.seek(SeekFrom::Start(at))?;
-        // Memory is taken as bytes come, so a length that lies costs nothing.
+        // Memory is taken as bytes come, so a length that lies costs nothing; but not little by little, for most are short.
         let wanted = size.max(CHUNK) as u64;
+        self.buffer.reserve(AT_FIRST);
         (&mut self.file).take(wanted).read_to_end(&mut self.buffer)?;
         Ok(())
     }

@@ -8,6 +8,7 @@
 mod claude;
 mod codex;
 mod gemini;
+mod journal;
 mod opencode;
 mod pi;
 mod random;
@@ -17,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use sabir_store::Home;
 use serde::{Deserialize, Serialize};
 
 use random::Random;
@@ -138,6 +140,21 @@ pub(super) fn sessions(bench: &Path, count: u64) -> Result<PathBuf> {
         }
         let mut writer = Writer { home: folder.join("home"), random: Random::new(11), truth: AgentTruth::default() };
         claude::write_small(&mut writer, count)?;
+        fs::write(whole, "")?;
+    }
+    Ok(folder)
+}
+
+/// The folder of a journal of so many runs, which is written unless it is there.
+pub(super) fn runs(bench: &Path, count: u64) -> Result<PathBuf> {
+    let folder = bench.join(format!("runs-{count}"));
+    let whole = folder.join("whole");
+    if !whole.exists() {
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(folder.join("home"))?;
+        journal::write(&Home::at(folder.join("sabir")), count)?;
         fs::write(whole, "")?;
     }
     Ok(folder)

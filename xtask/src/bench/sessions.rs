@@ -10,12 +10,13 @@ struct Listed {
     id: String,
 }
 
-pub(super) fn run(setup: &Setup, count: u64, repeat: u32) -> Result<()> {
+/// Asks for sessions that there are so many of, of that kind.
+pub(super) fn run(setup: &Setup, kind: &str, count: u64, repeat: u32) -> Result<()> {
     let list = setup.output(&command(&setup.sabir, &["ls", "--json"]))?;
     let middle = list.split(|byte| *byte == b'\n').nth(usize::try_from(count / 2)?).context("a session in the middle")?;
     let Listed { id } = serde_json::from_slice(middle)?;
     let ticket = format!("ticket-{:06}", count / 2);
-    println!("\n{count} sessions, after the first look");
+    println!("\n{count} {kind}, after the first look");
     println!("  {:<32} {:>9} {:>9} {:>9}", "", "CPU s", "wall s", "peak MB");
     let commands: [(&str, &[&str]); 6] = [
         ("sabir ls -n 20", &["ls", "-n", "20"]),
@@ -23,7 +24,7 @@ pub(super) fn run(setup: &Setup, count: u64, repeat: u32) -> Result<()> {
         ("sabir ls --model opus -n 20", &["ls", "--model", "opus", "-n", "20"]),
         ("sabir search, in all", &["search", "usage", "tokens"]),
         ("sabir search, in one", &["search", &ticket]),
-        ("sabir show ID", &["show", &id[..13]]),
+        ("sabir show ID", &["show", &id]),
     ];
     for (name, arguments) in commands {
         let asked = command(&setup.sabir, arguments);

@@ -67,8 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("\nindex: {:.1} MB, {:.2} % of the history", index as f64 / 1e6, index as f64 / bytes as f64 * 100.0);
     differences(&setup, &truth)?;
     large(&setup, &bench, arguments.large)?;
-    let folder = corpus::sessions(&bench, arguments.sessions)?;
-    sessions::run(&setup.over(&folder), arguments.sessions, arguments.repeat)
+    let Arguments { sessions: count, repeat, .. } = *arguments;
+    sessions::run(&setup.over(&corpus::sessions(&bench, count)?), "sessions", count, repeat)?;
+    sessions::run(&setup.over(&corpus::runs(&bench, count)?), "runs of the journal", count, repeat)
 }
 
 /// What is measured.

@@ -162,7 +162,7 @@ fn broken_tables_are_refused() {
             .map_err(|error| error.to_string())
     };
     assert_eq!(table(r#"{"m":{"input":-1}}"#), Err("a price of `m` is not an amount of money".to_owned()));
-    assert_eq!(table(r#"{"m.1":{"input":1},"m-1":{"input":2}}"#), Err("`m.1` is listed twice with different prices".to_owned()));
+    assert_eq!(table(r#"{"m.1":{"input":1},"m-1":{"input":2}}"#), Err("`m-1` is listed twice with different prices".to_owned()));
     assert!(table(r#"{"m":{"inptu":1}}"#).is_err_and(|error| error.contains("inptu")));
     assert!(Table::parse("").is_err());
 }

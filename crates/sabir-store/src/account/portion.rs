@@ -60,11 +60,12 @@ impl<'l> Told<'l> {
     }
 }
 
-/// Every response once, with others of its kind: first those that one log tells, then those that several logs tell, each by
-/// session.
-pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
+/// Hands out every response once, with others of its kind: first those that one log tells, then those that several logs
+/// tell, each by session.
+pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn FnMut(Portion<'l>)) {
     let files = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
-    let told: Vec<Told<'l>> = files.map(|(session, log)| Told::new(session, &logs[log])).collect();
+    let mut told: Vec<Told<'l>> = Vec::with_capacity(logs.len());
+    told.extend(files.map(|(session, log)| Told::new(session, &logs[log])));
     let beyond: Vec<Counted<'l>> =
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
     let of_beyond: Vec<u64> = beyond.iter().map(|counted| counted.response.key()).collect();
@@ -75,7 +76,6 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
         Entry::Vacant(entry) => drop(entry.insert(new)),
         Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
     };
-    let mut portions = Vec::with_capacity(logs.len());
     for Told { session, ledger, keys } in &told {
         let (session, mut rest) = (*session, &**keys);
         for (stretch, apart) in ledger.responses.stretches() {
@@ -83,7 +83,7 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
             let (keys, others) = rest.split_at(stretch.responses as usize);
             rest = others;
             if !keys.iter().any(|key| repeated.has(*key)) {
-                portions.push(Portion { session, model, stretch, apart });
+                take(Portion { session, model, stretch, apart });
                 continue;
             }
             for (key, response) in keys.iter().zip(apart.responses()) {
@@ -91,7 +91,7 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
                 if repeated.has(*key) {
                     count(*key, new);
                 } else {
-                    portions.push(Portion::of(new));
+                    take(Portion::of(new));
                 }
             }
         }
@@ -99,8 +99,7 @@ pub fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
     of_beyond.iter().zip(beyond).for_each(|(key, new)| count(*key, new));
     let mut several: Vec<Counted<'l>> = several.into_values().collect();
     several.sort_by_key(|counted| counted.session);
-    portions.extend(several.into_iter().map(Portion::of));
-    portions
+    several.into_iter().map(Portion::of).for_each(take);
 }
 
 impl Counted<'_> {

@@ -41,7 +41,7 @@ struct Stamp {
 
 impl Folders {
     /// The names in a folder of which that is known.
-    pub(super) fn names(&mut self, folder: &Path, look: &Look) -> io::Result<Names> {
+    pub(crate) fn names(&mut self, folder: &Path, look: &Look) -> io::Result<Names> {
         let stamp = Stamp { identity: look.identity, changed: look.changed };
         if let Some(listing) = self.0.recall(folder, |listing| listing.stamp == stamp) {
             return Ok(listing.names.clone());
@@ -82,7 +82,7 @@ impl<'n> FromIterator<(&'n str, bool)> for Names {
 
 impl Names {
     /// Each name, and whether it is a folder's.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
         let mut start = 0;
         memchr::memchr2_iter(b'/', 0, self.0.as_bytes()).map(move |end| {
             let name = &self.0[start..end];

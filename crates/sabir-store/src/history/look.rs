@@ -9,16 +9,16 @@ use std::path::Path;
 
 /// What a file or a folder is, as far as anybody wants to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) is_file: bool,
+pub(crate) struct Look {
+    pub(crate) is_file: bool,
     /// In bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// When it was last written, in nanoseconds since 1970.
-    pub(super) modified: i64,
+    pub(crate) modified: i64,
     /// When it or its entries last changed by the system's own clock, in seconds and nanoseconds since 1970.
-    pub(super) changed: (i64, u32),
+    pub(crate) changed: (i64, u32),
     /// What names it whatever its path: device and number.
-    pub(super) identity: (u64, u64),
+    pub(crate) identity: (u64, u64),
 }
 
 /// A folder below which files are looked at.
@@ -70,7 +70,7 @@ fn quick_look(folder: &rustix::fd::OwnedFd, below: &str) -> Option<Look> {
 
 impl Look {
     /// What there is at a path.
-    pub(super) fn at(path: &Path) -> io::Result<Self> {
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
         fs::metadata(path).map(|data| Self::of(&data))
     }
 

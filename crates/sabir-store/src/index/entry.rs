@@ -4,7 +4,7 @@ use sabir_core::history::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Listing, LogFile, Progress, Role};
-use crate::runs::BrokenOff;
+use crate::runs::KnownRun;
 
 /// One entry of the index.
 #[derive(Serialize, Deserialize)]
@@ -20,14 +20,14 @@ pub(super) enum Entry<'p, L, S, F, R> {
     },
     /// What a folder holds.
     Folder { path: &'p str, listing: F },
-    /// What a run tells that has no end.
-    Run { path: &'p str, broken_off: R },
+    /// What a run tells that is over.
+    Run { path: &'p str, run: R },
 }
 
 /// An entry to write.
-pub(super) type Kept<'k> = Entry<'k, &'k Ledger, &'k [(Role, Ledger)], &'k Listing, &'k BrokenOff>;
+pub(super) type Kept<'k> = Entry<'k, &'k Ledger, &'k [(Role, Ledger)], &'k Listing, &'k KnownRun>;
 /// An entry that was read.
-pub(super) type Known<'k> = Entry<'k, Box<Ledger>, Vec<(Role, Ledger)>, Listing, BrokenOff>;
+pub(super) type Known<'k> = Entry<'k, Box<Ledger>, Vec<(Role, Ledger)>, Listing, KnownRun>;
 
 /// What a file was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,7 +26,7 @@ use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
 /// Another number is another file.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 const HEAD: usize = 12;
 const ENTRY_HEAD: usize = 8;
 /// No entry is larger: one session has a few hundred bytes for each of its responses.

@@ -107,7 +107,7 @@ fn a_database_in_use_is_read_by_session() {
     let session = &sessions[0];
     assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
-    let portions = account::portions(&logs.logs, &sessions);
+    let portions = crate::portions(&logs.logs, &sessions);
     let costs: Vec<Option<Paid>> = portions.iter().flat_map(Portion::responses).map(|response| response.cost).collect();
     assert_eq!(costs, [Some(Paid::Reported(0.25)); 3]);
     drop(writer);

@@ -79,7 +79,7 @@ fn answer(session: &str, id: &str, second: u32, output: u32) -> String {
 
 fn counted(logs: &Logs) -> (Vec<Session>, u64, u64) {
     let sessions = account::sessions(&logs.logs);
-    let portions = account::portions(&logs.logs, &sessions);
+    let portions = crate::portions(&logs.logs, &sessions);
     let output = portions.iter().map(|portion| portion.stretch.spent.output).sum();
     let calls = portions.iter().map(|portion| portion.stretch.calls).sum();
     (sessions, output, calls)
@@ -236,9 +236,8 @@ fn lines_that_nobody_should_write_cost_no_others() {
     assert_eq!((with.files_read, &with.logs[0].ledger), (0, &without.logs[0].ledger));
     assert_eq!((counted(&with).1, with.logs[0].ledger.bad_lines), (40 + 5 + 7 + 8 + 9, 3));
     let sessions = account::sessions(&with.logs);
-    let portions = account::portions(&with.logs, &sessions);
     let question = Question { by: By::Day, since: None, until: None, zone: TimeZone::UTC };
-    let days = usage::usage(&portions, &sessions, &question, Table::embedded()).rows;
+    let days = usage::usage(&with.logs, &sessions, &|_| true, &question, Table::embedded()).rows;
     let days: Vec<(&str, u64)> = days.iter().map(|(day, row)| (day.as_str(), row.sum.spent.output)).collect();
     assert_eq!(days, [("1969-11-15", 9), ("2026-11-15", 60)], "what has no time was when the line before it was");
 }
@@ -288,13 +287,13 @@ fn copies_count_once_and_belong_to_the_first() {
     let logs = home.read(false);
     let (sessions, output, calls) = counted(&logs);
     assert_eq!((sessions.len(), output, calls), (2, 95, 3));
-    let portions = account::portions(&logs.logs, &sessions);
+    let portions = crate::portions(&logs.logs, &sessions);
     let of = |id: &str| {
         let of_session = portions.iter().filter(|portion| sessions[portion.session].id == id);
         of_session.flat_map(Portion::responses).count()
     };
     assert_eq!((of("one"), of("two")), (2, 1));
-    let sums = usage::by_session(&portions, &sessions, Table::embedded());
+    let sums = usage::by_session(&logs.logs, &sessions, Table::embedded());
     let output: Vec<(&str, u64)> =
         sessions.iter().zip(&sums).map(|(session, sum)| (session.id.as_str(), sum.spent.output)).collect();
     assert_eq!(output, [("one", 90), ("two", 5)]);
@@ -309,7 +308,7 @@ fn what_only_the_agents_sum_knows_counts_too() {
     let logs = home.read(false);
     let sessions = account::sessions(&logs.logs);
     let mut spent = Spent::default();
-    account::portions(&logs.logs, &sessions).iter().for_each(|portion| spent.add(&portion.stretch.spent));
+    crate::portions(&logs.logs, &sessions).iter().for_each(|portion| spent.add(&portion.stretch.spent));
     assert_eq!((spent.input, spent.output, spent.cache_read), (30, 45, 1000));
 }
 
@@ -420,11 +419,10 @@ fn rows_are_made_by_day_in_the_zone_of_the_question() {
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + &late));
     let logs = home.read(false);
     let sessions = account::sessions(&logs.logs);
-    let portions = account::portions(&logs.logs, &sessions);
     let rows = |by: By, zone: &str, since: Option<i64>| {
         let zone = TimeZone::posix(zone).expect("a zone");
         let question = Question { by, since, until: None, zone };
-        let answer = usage::usage(&portions, &sessions, &question, Table::embedded());
+        let answer = usage::usage(&logs.logs, &sessions, &|_| true, &question, Table::embedded());
         answer.rows.into_iter().map(|(key, row)| (key, row.sum.spent.output)).collect::<Vec<_>>()
     };
     let row = |key: &str, output: u64| (key.to_owned(), output);

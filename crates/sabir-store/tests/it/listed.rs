@@ -105,6 +105,33 @@ fn a_run_that_ends_anywhere_is_listed_as_far_as_it_goes() {
 }
 
 #[test]
+fn a_run_that_is_over_is_read_once() {
+    let (_folder, home) = home();
+    let (segment, bytes) = written(&home);
+    let with_index = || past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
+    let outcome = |past: &Past| past.sessions.first().map(|session| (session.outcome, session.title.clone()));
+    let told = outcome(&listed(&home));
+    assert_eq!((told.as_ref().map(|told| told.0), outcome(&with_index())), (Some(Outcome::Completed), told.clone()));
+    let time = fs::metadata(&segment).and_then(|data| data.modified()).expect("a time");
+    let file = fs::File::options().write(true).open(&segment).expect("opened");
+    fs::write(&segment, vec![0; bytes.len()]).expect("written");
+    file.set_modified(time).expect("set");
+    assert_eq!((outcome(&with_index()), outcome(&listed(&home))), (told, None), "nothing looks changed");
+    file.set_modified(time + std::time::Duration::from_secs(1)).expect("set");
+    let past = with_index();
+    assert_eq!((past.sessions.len(), past.failures.len()), (0, 1));
+    // Who takes it up again is seen, and so is who removes it.
+    fs::write(&segment, &bytes).expect("written");
+    let journal = Journal::open(&home, RUN).expect("opened");
+    append(&journal, Kind::Event, b"{}");
+    journal.sync().expect("synced");
+    assert_eq!(outcome(&with_index()), outcome(&listed(&home)));
+    journal.finish().expect("finished");
+    fs::remove_dir_all(home.run(RUN).expect("an id").path()).expect("removed");
+    assert!(with_index().sessions.is_empty());
+}
+
+#[test]
 fn what_a_run_spent_counts_also_when_it_has_no_end() {
     let (_folder, home) = home();
     let journal = Journal::open(&home, RUN).expect("opened");

@@ -19,9 +19,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use sabir_store::account::{Portion, Session, each_portion};
 use sabir_store::cursor::Kept;
 use sabir_store::history::{Places, find};
-use sabir_store::index::{self, Index, Logs};
+use sabir_store::index::{self, Index, Log, Logs};
 use sabir_store::{Cursor, Damage, Home, Journal, Kind, Options, Reader};
 
 const RUN: &str = "0199a2c4-7f00-7000-8000-000000000001";
@@ -72,6 +73,13 @@ fn read_logs(home: &Path, agent: &str, index: Option<&Path>) -> Logs {
     let found = find(&places, |candidate| candidate.id.0 == agent);
     assert!(found.failures.is_empty(), "{:?}", found.failures);
     index::read(found.files, index.map(Index::open), &mut |_, _| {})
+}
+
+/// What counts, as a list.
+fn portions<'l>(logs: &'l [Log], sessions: &[Session]) -> Vec<Portion<'l>> {
+    let mut portions = Vec::new();
+    each_portion(logs, sessions, &mut |portion| portions.push(portion));
+    portions
 }
 
 fn write(path: &Path, text: &str) {

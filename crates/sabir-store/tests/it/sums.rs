@@ -60,9 +60,9 @@ fn logs(responses: &[(Response, u8)], close: bool) -> Vec<Log> {
 fn answer(logs: &[Log], question: &Question) -> (Answer, Vec<Sum>, usize) {
     let prices = Table::parse(PRICES).expect("prices");
     let sessions = account::sessions(logs);
-    let portions = account::portions(logs, &sessions);
-    let count = portions.iter().flat_map(Portion::responses).count();
-    (usage::usage(&portions, &sessions, question, &prices), usage::by_session(&portions, &sessions, &prices), count)
+    let count = crate::portions(logs, &sessions).iter().flat_map(Portion::responses).count();
+    let answer = usage::usage(logs, &sessions, &|_| true, question, &prices);
+    (answer, usage::by_session(logs, &sessions, &prices), count)
 }
 
 /// Costs are added in another order, and differ in their last digits.

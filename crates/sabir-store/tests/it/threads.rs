@@ -31,7 +31,7 @@ fn a_log_that_was_put_away_counts_once() {
     assert_eq!(logs.logs.len(), 2);
     let sessions = account::sessions(&logs.logs);
     assert_eq!(sessions.len(), 1);
-    let portions = account::portions(&logs.logs, &sessions);
+    let portions = crate::portions(&logs.logs, &sessions);
     assert_eq!(portions.len(), 1);
     assert_eq!((portions[0].model, portions[0].stretch.spent.total()), ("model-a", 107));
 }
@@ -66,7 +66,7 @@ fn what_a_thread_spawned_belongs_to_it() {
         sessions.iter().map(|session| (session.id.as_str(), session.logs.len(), session.calls)).collect();
     assert_eq!(listed, [(id(1).as_str(), 3, 2), (id(4).as_str(), 1, 1)]);
     assert_eq!(sessions[0].spent.total(), 3 * 107);
-    assert_eq!(account::portions(&logs.logs, &sessions).iter().flat_map(Portion::responses).count(), 4);
+    assert_eq!(crate::portions(&logs.logs, &sessions).iter().flat_map(Portion::responses).count(), 4);
     let mut parents = Vec::new();
     whole::events(&sessions[0], &logs.logs, &mut |event| {
         if let EventKind::Usage { .. } = event.kind {

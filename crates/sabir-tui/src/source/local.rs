@@ -11,7 +11,7 @@ use sabir_core::event::Event;
 use sabir_core::fold::timeline::{Change, Timeline, TimelineFold};
 use sabir_core::fold::{OverviewFold, Phase, Status};
 use sabir_core::price::Table;
-use sabir_store::account::{self, Session};
+use sabir_store::account::Session;
 use sabir_store::index::Log;
 use sabir_store::past::Past;
 use sabir_store::usage::{self, Sum};
@@ -96,8 +96,7 @@ impl Source for Local {
 
 /// The list, before anything is known of runs that go on.
 pub fn rows(past: &Past) -> Vec<Row> {
-    let portions = account::portions(&past.logs, &past.sessions);
-    let sums = usage::by_session(&portions, &past.sessions, Table::embedded());
+    let sums = usage::by_session(&past.logs, &past.sessions, Table::embedded());
     let row = |(session, sum): (&Session, &Sum)| {
         let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
         Row {

@@ -8,7 +8,7 @@ use sabir_core::event::Outcome;
 use sabir_core::price::Table;
 use sabir_core::readable::cents;
 use sabir_core::time::Timestamp;
-use sabir_store::account::{self, Session};
+use sabir_store::account::Session;
 use sabir_store::usage::{self, Sum};
 use sabir_store::{
     RunFolder,
@@ -42,8 +42,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     let status = arguments.status.as_deref();
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let portions = account::portions(&past.logs, &past.sessions);
-    let sums = usage::by_session(&portions, &past.sessions, Table::embedded());
+    let sums = usage::by_session(&past.logs, &past.sessions, Table::embedded());
     let mut sessions: Vec<(&Session, &Sum)> = past
         .sessions
         .iter()

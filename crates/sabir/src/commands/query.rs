@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use sabir_core::price::Table;
-use sabir_store::account::{self, Session};
+use sabir_store::account::Session;
 use sabir_store::query::{self, Subject, TABLES, Value};
 
 use crate::cli::past::QueryArguments;
@@ -31,12 +31,10 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     let which = Filter::new(&arguments.which, &zone)?;
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
-    let portions = account::portions(&past.logs, &past.sessions);
     let chosen = |session: &Session| which.session(session) && which.time(session) && which.models(session);
     let subject = Subject {
         sessions: &past.sessions,
         logs: &past.logs,
-        portions: &portions,
         prices: own.as_ref().unwrap_or_else(|| Table::embedded()),
         chosen: &chosen,
     };

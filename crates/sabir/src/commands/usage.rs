@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
-use sabir_store::account;
+use sabir_store::account::Portion;
 use sabir_store::usage::{self, Answer, By, Question, Row, Sum};
 use serde::Serialize;
 
@@ -25,13 +25,11 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let mut portions = account::portions(&past.logs, &past.sessions);
-    if which.narrows() {
-        portions.retain(|portion| which.session(&past.sessions[portion.session]) && which.model(portion.model));
-    }
+    let chosen =
+        |portion: &Portion<'_>| !which.narrows() || which.session(&past.sessions[portion.session]) && which.model(portion.model);
     let question = Question { by, since: which.since, until: which.until, zone };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
-    let answer = usage::usage(&portions, &past.sessions, &question, prices);
+    let answer = usage::usage(&past.logs, &past.sessions, &chosen, &question, prices);
     if arguments.json {
         let mut out = Out::default();
         object(&report(&answer, by, arguments.breakdown), out.buffer())?;

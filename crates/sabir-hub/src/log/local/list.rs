@@ -10,7 +10,7 @@ use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
 use sabir_store::RunFolder;
-use sabir_store::account::{self, Session as Logged};
+use sabir_store::account::Session as Logged;
 use sabir_store::past::Past;
 use sabir_store::usage::{Sum, by_session};
 use sabir_store::whole::run_of;
@@ -50,8 +50,7 @@ pub(super) struct Listed {
 
 impl List {
     pub(super) fn new(past: Past) -> Self {
-        let portions = account::portions(&past.logs, &past.sessions);
-        let sums = by_session(&portions, &past.sessions, Table::embedded());
+        let sums = by_session(&past.logs, &past.sessions, Table::embedded());
         let one = |(place, (logged, sum)): (usize, (&Logged, &Sum))| {
             // An id that no address can have is of no session that could be asked for.
             let id: SessionId = logged.id.parse().ok()?;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::search::Words;
+use sabir_store::usage;
 use sabir_store::usage::{By, Question};
-use sabir_store::{account, usage};
 
 use super::kept::Kept;
 use super::list::tokens;
@@ -55,13 +55,12 @@ impl Kept {
     pub(super) fn cube(&self, period: Period) -> Cube {
         let list = self.list();
         let past = &list.past;
-        let portions = account::portions(&past.logs, &past.sessions);
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         let zone = self.sources.zone.clone();
         let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone };
         let mut fold = CubeFold::default();
         let mut unpriced = 0;
-        for ([day, agent, model, project], sum) in usage::cube(&portions, &past.sessions, &question, Table::embedded()) {
+        for ([day, agent, model, project], sum) in usage::cube(&past.logs, &past.sessions, &question, Table::embedded()) {
             unpriced += sum.unpriced_tokens;
             fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
         }

@@ -7,15 +7,15 @@
 //! - in short, line by line into a [`Ledger`]: who, when, where, and what was spent. That is enough for lists and sums,
 //!   and costs little more than finding the lines.
 
+mod account;
 mod ledger;
-mod packed;
+mod numbers;
 mod records;
-mod responses;
 mod stretch;
 
+pub use account::{Account, Key};
 pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
 pub use records::Records;
-pub use responses::{Apart, Responses};
 pub use stretch::Stretch;
 
 use crate::agent::DialectEntry;

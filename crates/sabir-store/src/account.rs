@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
-use sabir_core::history::{Ledger, Spent};
+use sabir_core::history::{Account, Key, Spent};
 
 use crate::history::Role;
 use crate::index::Log;
@@ -21,26 +21,20 @@ pub struct Session {
     pub agent: &'static Agent,
     /// The agent's id of it.
     pub id: String,
-    /// The working folder.
-    pub cwd: Option<String>,
-    /// The first prompt.
-    pub title: Option<String>,
-    /// The agent's version.
-    pub version: Option<String>,
     /// The first moment, in milliseconds since 1970.
     pub first: Option<i64>,
     /// The last one.
     pub last: Option<i64>,
     /// How it stands.
     pub outcome: Outcome,
-    /// The models that answered, those of the session itself first.
-    pub models: Vec<String>,
     /// All tokens in its files, copies from other sessions included.
     pub spent: Spent,
     /// Number of tool calls.
     pub calls: u64,
     /// Its files, as places in the list of logs: its own first.
     pub logs: Vec<usize>,
+    /// What its own log says.
+    account: Account,
 }
 
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name, or that the sub-agent which started
@@ -57,7 +51,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
     by_id.reserve(most);
     for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
-            Role::Session(id) if log.ledger.parent.is_none() => id.as_str(),
+            Role::Session(id) if log.account.parent().is_none() => id.as_str(),
             Role::Run(folder) => folder.id(),
             _ => continue,
         };
@@ -68,10 +62,9 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
             // Logs that were copied from elsewhere: what tells nothing that another one does not tell is that one.
             Entry::Occupied(known) => {
                 let session = &mut sessions[*known.get()];
-                let other = &logs[session.logs[0]].ledger;
-                if has_all_of(other, &log.ledger) {
+                if has_all_of(&session.account, &log.account) {
                     continue;
-                } else if has_all_of(&log.ledger, other) {
+                } else if has_all_of(&log.account, &session.account) {
                     *session = Session::of(log, id, place);
                     continue;
                 }
@@ -81,7 +74,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
     }
     for (place, log) in logs.iter().enumerate().skip(from) {
         let agent = log.file.agent.id.0;
-        let id = match (&log.file.role, log.ledger.parent.as_deref()) {
+        let id = match (&log.file.role, log.account.parent()) {
             (Role::Session(id), Some(parent)) => {
                 // What it starts itself belongs where it does.
                 if let Some(known) = by_id.get(&(agent, parent)).copied() {
@@ -91,7 +84,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
             }
             (Role::Session(_) | Role::Run(_) | Role::Database, _) => continue,
             (Role::Of(id), _) => id.as_str(),
-            (Role::Stray, _) => log.ledger.session.as_deref().unwrap_or_default(),
+            (Role::Stray, _) => log.account.session().unwrap_or_default(),
         };
         match by_id.entry((agent, id)) {
             Entry::Occupied(known) => sessions[*known.get()].join(log, place),
@@ -109,51 +102,64 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
 
 impl Session {
     fn of(log: &Log, id: &str, place: usize) -> Self {
-        let ledger = &log.ledger;
         let mut session = Self {
             agent: log.file.agent,
             id: id.to_owned(),
-            cwd: ledger.cwd.clone(),
-            title: ledger.title.clone(),
-            version: ledger.version.clone(),
             first: None,
             last: None,
-            outcome: ledger.outcome.unwrap_or(Outcome::Incomplete),
-            models: Vec::new(),
+            outcome: log.account.outcome.unwrap_or(Outcome::Incomplete),
             spent: Spent::default(),
             calls: 0,
             logs: Vec::new(),
+            account: log.account.clone(),
         };
         session.join(log, place);
         session
     }
 
     fn join(&mut self, log: &Log, place: usize) {
-        let ledger = &log.ledger;
-        self.first = [self.first, ledger.first].into_iter().flatten().min();
-        self.last = self.last.max(ledger.last);
-        self.calls += u64::from(ledger.calls);
-        for (stretch, _) in ledger.responses.stretches() {
-            self.spent.add(&stretch.spent);
-            // A sub-agent's log may begin with a copy of its session's.
-            if ledger.parent.is_none() || !stretch.copied {
-                self.calls += stretch.calls;
-            }
-        }
-        for model in &ledger.models {
-            if !self.models.contains(model) {
-                self.models.push(model.clone());
-            }
-        }
+        let account = &log.account;
+        self.first = [self.first, account.first].into_iter().flatten().min();
+        self.last = self.last.max(account.last);
+        self.spent.add(&account.spent);
+        // A sub-agent's log may begin with a copy of its session's.
+        self.calls += if account.parent().is_none() { account.calls_of_all } else { account.calls_of_own };
+        self.calls += u64::from(account.calls);
         self.logs.push(place);
+    }
+
+    /// The working folder.
+    pub fn cwd(&self) -> Option<&str> {
+        self.account.cwd()
+    }
+
+    /// The first prompt.
+    pub fn title(&self) -> Option<&str> {
+        self.account.title()
+    }
+
+    /// The agent's version.
+    pub fn version(&self) -> Option<&str> {
+        self.account.version()
+    }
+
+    /// The models that answered, those of the session itself first.
+    pub fn models<'l>(&self, logs: &'l [Log]) -> Vec<&'l str> {
+        let mut models = Vec::new();
+        for model in self.logs.iter().flat_map(|log| logs[*log].account.models()) {
+            if !models.contains(&model) {
+                models.push(model);
+            }
+        }
+        models
     }
 }
 
 /// Whether one account of a session tells all that another one does.
-fn has_all_of(one: &Ledger, other: &Ledger) -> bool {
-    if one.last < other.last || one.calls < other.calls || one.responses.len() < other.responses.len() {
+fn has_all_of(one: &Account, other: &Account) -> bool {
+    if one.last < other.last || one.calls < other.calls || one.keys().len() < other.keys().len() {
         return false;
     }
-    let known: HashSet<u64> = one.responses.keys().iter().copied().collect();
-    other.responses.keys().iter().all(|key| known.contains(key))
+    let known: HashSet<&Key> = one.keys().iter().collect();
+    other.keys().iter().all(|key| known.contains(key))
 }

@@ -11,7 +11,7 @@ mod read;
 pub use database::{Database, note_database};
 use find::modified;
 pub use find::{Found, LogFile, Places, Role, find, find_in};
-pub use folders::{Folders, Listing};
+pub(crate) use folders::names;
 pub(crate) use look::Look;
 pub(crate) use read::unroll;
 pub use read::{LINE_CAP, Progress, Tail, note_file};

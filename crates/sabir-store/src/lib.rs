@@ -5,7 +5,7 @@
 //!                                                                   │
 //!                          Reader ◄── whole records only ───────────┘   (any process, at any time)
 //!
-//!  logs of agents ──find──► files ──in short──► ledgers ──► sessions, responses ──► lists, sums
+//!  logs of agents ──find──► files ──in short──► accounts ─► sessions, responses ──► lists, sums
 //!                             │                 └ index: only what changed is read again
 //!                             └──whole──► events
 //! ```
@@ -19,6 +19,7 @@
 
 pub mod account;
 pub mod cursor;
+mod digest;
 pub mod history;
 pub mod index;
 pub mod journal;

@@ -8,8 +8,8 @@ use sabir_core::agent::Agent;
 use sabir_core::event::Event;
 
 use crate::account::{self, Session};
-use crate::history::{self, Folders, Places};
-use crate::index::{self, Index, Log, Remembered};
+use crate::history::{self, Places};
+use crate::index::{self, Index, Log};
 use crate::layout::Home;
 use crate::runs::{self, RunLog, Runs};
 use crate::whole::{self, Workspace};
@@ -36,16 +36,11 @@ pub fn load(
     chosen: impl Fn(&Agent) -> bool,
     watch: &mut dyn FnMut(usize, usize),
 ) -> Past {
-    let mut index = index.map(Index::open);
-    let (mut no_folders, mut no_runs) = (Folders::default(), Remembered::default());
-    let (folders, runs) = match &mut index {
-        Some(index) => (&mut index.folders, &mut index.runs),
-        None => (&mut no_folders, &mut no_runs),
-    };
-    let found = history::find_in(folders, places, &chosen);
+    let mut index = index.map_or_else(Index::default, Index::open);
+    let found = history::find_in(&mut index, places, &chosen);
     let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
         let no_list = |error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() };
-        runs::runs(home, folders, runs).unwrap_or_else(no_list)
+        runs::runs(home, &mut index).unwrap_or_else(no_list)
     });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();

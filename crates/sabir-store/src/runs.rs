@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use sabir_core::agent::{self, Agent};
 use sabir_core::event::{EventKind, Outcome};
 use sabir_core::fold::{CostSource, Over, SessionResult};
-use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
+use sabir_core::history::{Account, Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::history::{Folders, LogFile, Look, Progress, Role};
-use crate::index::{Log, Remembered};
+use crate::history::{LogFile, Look, Progress, Role, names};
+use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::Reader;
 use crate::summary::{self, State, Summary};
@@ -107,22 +107,22 @@ pub struct Runs {
     pub failures: Vec<(PathBuf, io::Error)>,
 }
 
-/// What a run tells that is not written any more. As long as its segments are the same, it tells the same.
+/// What a run tells that is not written any more, beside its account. As long as its segments are the same, it tells the
+/// same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct KnownRun {
+struct KnownRun {
     /// Made of what its segments were.
     stamp: u64,
     agent: String,
     session: Option<String>,
     state: State,
-    ledger: Box<Ledger>,
 }
 
-/// Every run of the journal, where some are known, and what some folders hold.
-pub(crate) fn runs(home: &Home, folders: &mut Folders, known: &mut Remembered<KnownRun>) -> io::Result<Runs> {
+/// Every run of the journal, where an index knows some of them.
+pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
     let mut all = Runs::default();
     for folder in home.runs()? {
-        match known_or_read(&folder, folders, known) {
+        match known_or_read(&folder, index) {
             Ok(run) => all.runs.extend(run),
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -169,8 +169,8 @@ impl Told {
 
 /// A number that is another one when something was written to a run, or a part of it was removed, and for another version
 /// of Sabir, which may make something else of its events. Who takes up a run again begins a segment.
-fn stamp(folder: &RunFolder, folders: &mut Folders) -> io::Result<u64> {
-    let names = folders.names(folder.path(), &Look::at(folder.path())?)?;
+fn stamp(folder: &RunFolder, index: &mut Index) -> io::Result<u64> {
+    let names = names(index, folder.path(), &Look::at(folder.path())?)?;
     let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
     numbers.into_iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
         let look = Look::at(&folder.segment(number))?;
@@ -179,20 +179,21 @@ fn stamp(folder: &RunFolder, folders: &mut Folders) -> io::Result<u64> {
 }
 
 /// A run: from what is known of it, from its summary, or from its events.
-fn known_or_read(folder: &RunFolder, folders: &mut Folders, known: &mut Remembered<KnownRun>) -> io::Result<Option<RunLog>> {
+fn known_or_read(folder: &RunFolder, index: &mut Index) -> io::Result<Option<RunLog>> {
     // Before anything of it is read: what is written meanwhile makes it another one.
-    let stamp = stamp(folder, folders)?;
-    if let Some(KnownRun { agent, session, state, ledger, .. }) = known.recall(folder.path(), |known| known.stamp == stamp)
-        && let Some(agent) = agent::find(agent)
+    let stamp = stamp(folder, index)?;
+    if let Some((KnownRun { stamp: known, agent, session, state }, account)) = index.recall(Kind::Run, folder.path())
+        && known == stamp
+        && let (Some(agent), Some(account)) = (agent::find(&agent), Account::read(account))
     {
-        return Ok(Some(RunLog { log: log(folder, agent, ledger.clone()), session: session.clone(), state: *state }));
+        return Ok(Some(RunLog { log: log(folder, agent, account), session, state }));
     }
     let run = run(folder, summary::summary(folder)?)?;
-    if let Some(RunLog { log: Log { file, ledger, .. }, session, state }) = &run
+    if let Some(RunLog { log: Log { file, account, .. }, session, state }) = &run
         && *state != State::Running
     {
-        let (agent, session, ledger) = (file.agent.id.0.to_owned(), session.clone(), ledger.clone());
-        known.remember(folder.path(), KnownRun { stamp, agent, session, state: *state, ledger });
+        let known = KnownRun { stamp, agent: file.agent.id.0.to_owned(), session: session.clone(), state: *state };
+        index.remember(Kind::Run, folder.path(), &known, account.as_bytes());
     }
     Ok(run)
 }
@@ -259,24 +260,16 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
             let id = id_of(format!("{} {name}", folder.id()));
             let model = ledger.model_number(&name);
             let at = ledger.last.unwrap_or(0);
-            ledger.responses.open().push(Response {
-                copied: false,
-                id,
-                at,
-                model,
-                calls: std::mem::take(&mut calls),
-                spent,
-                cost,
-            });
+            ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
         }
     }
-    Ok(Some(RunLog { log: log(folder, agent, Box::new(ledger)), session, state }))
+    Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state }))
 }
 
-fn log(folder: &RunFolder, agent: &'static Agent, ledger: Box<Ledger>) -> Log {
+fn log(folder: &RunFolder, agent: &'static Agent, account: Account) -> Log {
     let (path, role) = (folder.path().to_path_buf(), Role::Run(folder.clone()));
     let file = LogFile { agent, path, role, size: 0, modified: 0, identity: (0, 0) };
-    Log { file, ledger, progress: Progress::default() }
+    Log { file, account, progress: Progress::default() }
 }
 
 #[cfg(test)]

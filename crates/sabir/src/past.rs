@@ -74,8 +74,8 @@ pub(crate) fn tell_nothing() {
 
 /// Says how many lines do not count, and in which logs: `show` tells what they are.
 pub(crate) fn tell_bad_lines(logs: &[Log]) {
-    let bad = |log: &&Log| log.ledger.bad_lines + log.progress.long_lines > 0;
-    let lines: u64 = logs.iter().map(|log| log.ledger.bad_lines + log.progress.long_lines).sum();
+    let bad = |log: &&Log| log.account.bad_lines + log.progress.long_lines > 0;
+    let lines: u64 = logs.iter().map(|log| log.account.bad_lines + log.progress.long_lines).sum();
     let Some(first) = logs.iter().find(bad) else { return };
     let more = match logs.iter().filter(bad).count() - 1 {
         0 => String::new(),
@@ -210,7 +210,7 @@ impl Filter {
 
     /// Whether a session is in the project.
     pub(crate) fn session(&self, session: &Session) -> bool {
-        let inside = |project: &Project| session.cwd.as_deref().is_some_and(|cwd| project.has(cwd));
+        let inside = |project: &Project| session.cwd().is_some_and(|cwd| project.has(cwd));
         self.project.as_ref().is_none_or(inside)
     }
 
@@ -226,8 +226,8 @@ impl Filter {
     }
 
     /// Whether one of the session's models is meant.
-    pub(crate) fn models(&self, session: &Session) -> bool {
-        self.model.is_none() || session.models.iter().any(|model| self.model(model))
+    pub(crate) fn models(&self, session: &Session, logs: &[Log]) -> bool {
+        self.model.is_none() || session.models(logs).into_iter().any(|model| self.model(model))
     }
 }
 

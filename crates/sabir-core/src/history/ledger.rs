@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Responses, packed};
+use super::numbers::{self, Numbers};
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
 
 /// The account of one file of a history, as far as it was read.
 ///
-/// It is plain data: kept in an index, it goes on where it was when the file has grown.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// It is plain data: [closed](super::Account) and kept in an index, it goes on where it was when the file has grown.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
     /// The agent's id of the session.
     pub session: Option<String>,
@@ -30,7 +28,7 @@ pub struct Ledger {
     /// How the session stands after the lines so far.
     pub outcome: Option<Outcome>,
     /// Every response of a model, once.
-    pub responses: Responses,
+    pub responses: Vec<Response>,
     /// Names of the models that [`Response::model`] counts by.
     pub models: Vec<String>,
     /// What the agent itself says that the session has spent, by model: more than the responses when some of them never
@@ -56,8 +54,7 @@ pub struct Ledger {
     /// Lines of their own tell the responses, so that figures in other lines repeat them.
     pub itemized: bool,
     /// The last tool calls, so that one that is told again is not counted again.
-    #[serde(with = "packed::numbers")]
-    recent_calls: Vec<u64>,
+    pub(super) recent_calls: Vec<u64>,
 }
 
 /// One response of a model.
@@ -80,7 +77,7 @@ pub struct Response {
 }
 
 /// What a log says of a cost, in US dollars.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Paid {
     /// The agent's figure.
     Reported(f64),
@@ -91,7 +88,7 @@ pub enum Paid {
 }
 
 /// Tokens in the classes of the vocabulary: the first four are disjoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
     /// Input that was neither read from nor written to the cache.
     pub input: u64,
@@ -177,6 +174,26 @@ impl Spent {
         })
     }
 
+    /// Appends the figures.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        let Self { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *self;
+        for number in [input, cache_read, cache_write, output, cache_write_1h, reasoning] {
+            numbers::write(number, bytes);
+        }
+    }
+
+    /// Reads the next figures.
+    pub(super) fn read(bytes: &mut Numbers<'_>) -> Option<Self> {
+        Some(Self {
+            input: bytes.number()?,
+            cache_read: bytes.number()?,
+            cache_write: bytes.number()?,
+            output: bytes.number()?,
+            cache_write_1h: bytes.number()?,
+            reasoning: bytes.number()?,
+        })
+    }
+
     fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
         Self {
             input: join(self.input, other.input),
@@ -234,7 +251,7 @@ impl Ledger {
             new.at = self.last.unwrap_or(0);
         }
         match self.noted(new.id) {
-            None => self.responses.open().push(new),
+            None => self.responses.push(new),
             Some(old) => {
                 let calls = old.calls.saturating_add(new.calls);
                 if new.spent.output > old.spent.output {
@@ -249,15 +266,14 @@ impl Ledger {
     pub fn rewrite(&mut self, new: Response) {
         match self.noted(new.id) {
             Some(old) => *old = new,
-            None => self.responses.open().push(new),
+            None => self.responses.push(new),
         }
     }
 
     /// One of the last responses, by its id.
     fn noted(&mut self, id: u64) -> Option<&mut Response> {
-        let responses = self.responses.open();
-        let start = responses.len().saturating_sub(WINDOW);
-        responses[start..].iter_mut().rev().find(|old| old.id == id)
+        let start = self.responses.len().saturating_sub(WINDOW);
+        self.responses[start..].iter_mut().rev().find(|old| old.id == id)
     }
 
     /// Whether the call of that id was not seen before.
@@ -284,7 +300,7 @@ impl Ledger {
     /// All tokens of the responses.
     pub fn spent(&self) -> Spent {
         let mut sum = Spent::default();
-        self.responses.stretches().for_each(|(stretch, _)| sum.add(&stretch.spent));
+        self.responses.iter().for_each(|response| sum.add(&response.spent));
         sum
     }
 }
@@ -332,10 +348,7 @@ mod tests {
         let mut ledger = Ledger::default();
         [response("a", 1), response("b", 7), response("a", 9), response("a", 2)].into_iter().for_each(|new| ledger.respond(new));
         assert_eq!(ledger.responses.len(), 2);
-        assert_eq!(
-            (ledger.responses.get(0).expect("a response").spent.output, ledger.responses.get(0).expect("a response").calls),
-            (9, 3)
-        );
+        assert_eq!((ledger.responses[0].spent.output, ledger.responses[0].calls), (9, 3));
         assert_eq!(ledger.spent().total(), 9 + 7 + 2 * 5);
         assert_eq!(response("a", 1).key(), response("a", 9).key());
         assert_ne!(response("a", 1).key(), response("b", 1).key());
@@ -350,7 +363,7 @@ mod tests {
         ledger.respond(Response { at: 3_000, ..response("a", 9) });
         ledger.respond(response("b", 9));
         let times: Vec<i64> = ledger.responses.iter().map(|response| response.at).collect();
-        assert_eq!((times, ledger.responses.get(0).expect("a response").spent.output), (vec![2_000, 1_000], 9));
+        assert_eq!((times, ledger.responses[0].spent.output), (vec![2_000, 1_000], 9));
     }
 
     #[test]

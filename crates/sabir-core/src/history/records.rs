@@ -5,27 +5,20 @@
 //! at, from the one before │ calls │ six figures │ cost f64, if it is a figure
 //! ```
 //!
-//! All but the cost are numbers of as many bytes as they need, seven bits in each.
+//! All but the cost are [numbers](super::numbers).
 
 use super::ledger::id_of_key;
-use super::{Paid, Response, Spent, Stretch};
+use super::numbers::{self, Numbers};
+use super::{Key, Paid, Response, Spent, Stretch};
 
 /// Appends the responses of a stretch whose first moment is that.
 pub(super) fn write(first: i64, responses: &[Response], bytes: &mut Vec<u8>) {
     let mut before = first;
     for Response { at, calls, spent, cost, .. } in responses {
-        let Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *spent;
-        let since = at.wrapping_sub(before);
+        numbers::write_signed(at.wrapping_sub(before), bytes);
         before = *at;
-        // Small steps back are small numbers too.
-        let since = (since << 1 ^ since >> 63).cast_unsigned();
-        for mut number in [since, u64::from(*calls), input, cache_read, cache_write, output, cache_write_1h, reasoning] {
-            while number >= 0x80 {
-                bytes.push(number.to_le_bytes()[0] | 0x80);
-                number >>= 7;
-            }
-            bytes.push(number.to_le_bytes()[0]);
-        }
+        numbers::write(u64::from(*calls), bytes);
+        spent.write(bytes);
         if let Some(Paid::Reported(usd) | Paid::Computed(usd)) = cost {
             bytes.extend_from_slice(&usd.to_le_bytes());
         }
@@ -39,28 +32,15 @@ pub struct Records<'b> {
     copied: bool,
     /// How the costs are known.
     cost: Option<Paid>,
-    keys: std::slice::Iter<'b, u64>,
-    bytes: &'b [u8],
+    keys: std::slice::Iter<'b, Key>,
+    bytes: Numbers<'b>,
     before: i64,
 }
 
 impl<'b> Records<'b> {
-    pub(super) fn new(stretch: &Stretch, keys: &'b [u64], bytes: &'b [u8]) -> Self {
+    pub(super) fn new(stretch: &Stretch, keys: &'b [Key], bytes: &'b [u8]) -> Self {
         let Stretch { model, copied, cost, first, .. } = *stretch;
-        Self { model, copied, cost, keys: keys.iter(), bytes, before: first }
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let length = self.bytes.iter().position(|byte| *byte < 0x80)? + 1;
-        let (number, rest) = self.bytes.split_at(length);
-        self.bytes = rest;
-        Some(number.iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f)))
-    }
-
-    fn usd(&mut self) -> Option<f64> {
-        let (usd, rest) = self.bytes.split_first_chunk()?;
-        self.bytes = rest;
-        Some(f64::from_le_bytes(*usd))
+        Self { model, copied, cost, keys: keys.iter(), bytes: Numbers(bytes), before: first }
     }
 }
 
@@ -68,23 +48,15 @@ impl Iterator for Records<'_> {
     type Item = Response;
 
     fn next(&mut self) -> Option<Response> {
-        let key = *self.keys.next()?;
-        let since = self.number()?;
-        let at = self.before.wrapping_add((since >> 1).cast_signed() ^ -(since & 1).cast_signed());
+        let key = u64::from_le_bytes(*self.keys.next()?);
+        let at = self.before.wrapping_add(self.bytes.signed()?);
         self.before = at;
-        let calls = u16::try_from(self.number()?).ok()?;
-        let spent = Spent {
-            input: self.number()?,
-            cache_read: self.number()?,
-            cache_write: self.number()?,
-            output: self.number()?,
-            cache_write_1h: self.number()?,
-            reasoning: self.number()?,
-        };
+        let calls = self.bytes.small()?;
+        let spent = Spent::read(&mut self.bytes)?;
         let (model, copied) = (self.model, self.copied);
         let cost = match self.cost {
-            Some(Paid::Reported(_)) => Some(Paid::Reported(self.usd()?)),
-            Some(Paid::Computed(_)) => Some(Paid::Computed(self.usd()?)),
+            Some(Paid::Reported(_)) => Some(Paid::Reported(self.bytes.usd()?)),
+            Some(Paid::Computed(_)) => Some(Paid::Computed(self.bytes.usd()?)),
             other => other,
         };
         Some(Response { id: id_of_key(key, &spent), at, model, calls, spent, cost, copied })
@@ -109,7 +81,7 @@ mod tests {
             ];
             let (stretch, mut bytes) = (Stretch::of(&list[0]), Vec::new());
             write(stretch.first, &list, &mut bytes);
-            let keys = list.map(|response| response.key());
+            let keys = list.map(|response| response.key().to_le_bytes());
             assert!(Records::new(&stretch, &keys, &bytes).eq(list));
             // Of half of them, no more than half is told.
             for length in 0..bytes.len() {

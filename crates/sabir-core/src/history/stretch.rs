@@ -1,7 +1,6 @@
 //! Responses added up as far as nobody may want them apart.
 
-use serde::{Deserialize, Serialize};
-
+use super::numbers::{self, Numbers};
 use super::{Paid, Response, Spent};
 
 /// Responses that follow one another in a log and are alike, added up: of one model, on one day in UTC, with costs that are
@@ -9,7 +8,7 @@ use super::{Paid, Response, Spent};
 ///
 /// Nearly every question about a log is answered by its stretches. Who divides by other days or prices long inputs
 /// otherwise looks at the responses of a stretch one by one where that makes a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stretch {
     /// How many responses.
     pub responses: u32,
@@ -64,5 +63,39 @@ impl Stretch {
         self.longest_input = self.longest_input.max(next.longest_input);
         self.cost = cost;
         true
+    }
+    /// Appends it.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
+        let Self { responses, model, copied, first, last, calls, spent, longest_input, cost } = self;
+        let (how, usd) = match cost {
+            None => (0, None),
+            Some(Paid::Unknown) => (1, None),
+            Some(Paid::Reported(usd)) => (2, Some(usd)),
+            Some(Paid::Computed(usd)) => (3, Some(usd)),
+        };
+        for number in [u64::from(*responses), u64::from(*model), u64::from(*copied) << 2 | how] {
+            numbers::write(number, bytes);
+        }
+        numbers::write_signed(*first, bytes);
+        numbers::write_signed(last.wrapping_sub(*first), bytes);
+        numbers::write(*calls, bytes);
+        spent.write(bytes);
+        numbers::write(*longest_input, bytes);
+        usd.iter().for_each(|usd| bytes.extend_from_slice(&usd.to_le_bytes()));
+    }
+
+    /// Reads the next one.
+    pub(super) fn read(bytes: &mut Numbers<'_>) -> Option<Self> {
+        let (responses, model, how) = (bytes.small()?, bytes.small()?, bytes.number()?);
+        let first = bytes.signed()?;
+        let last = first.wrapping_add(bytes.signed()?);
+        let (calls, spent, longest_input) = (bytes.number()?, Spent::read(bytes)?, bytes.number()?);
+        let cost = match how & 3 {
+            0 => None,
+            1 => Some(Paid::Unknown),
+            2 => Some(Paid::Reported(bytes.usd()?)),
+            _ => Some(Paid::Computed(bytes.usd()?)),
+        };
+        Some(Self { responses, model, copied: how >> 2 != 0, first, last, calls, spent, longest_input, cost })
     }
 }

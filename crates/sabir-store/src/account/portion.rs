@@ -6,14 +6,13 @@
 //!
 //! Nearly all are in one file. Stretches of such ones are handed out as they are, and nobody looks at the single response.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
 
-use sabir_core::history::{Apart, Ledger, Response, Spent, Stretch, id_of};
+use sabir_core::history::{Key, Records, Response, Spent, Stretch, id_of};
 
 use super::Session;
+use crate::digest::DigestState;
 use crate::index::Log;
 
 /// A part of what counts: responses of one session that are alike.
@@ -28,6 +27,13 @@ pub struct Portion<'l> {
     apart: Apart<'l>,
 }
 
+/// The responses of a portion, if somebody wants to look at them.
+#[derive(Debug, Clone)]
+enum Apart<'l> {
+    One(Response),
+    Many(Records<'l>),
+}
+
 impl<'l> Portion<'l> {
     fn of(Counted { session, model, response }: Counted<'l>) -> Self {
         Self { session, model, stretch: Stretch::of(&response), apart: Apart::One(response) }
@@ -35,7 +41,11 @@ impl<'l> Portion<'l> {
 
     /// The responses one by one.
     pub fn responses(&self) -> impl Iterator<Item = Response> {
-        self.apart.responses()
+        let (one, many) = match &self.apart {
+            Apart::One(response) => (Some(*response), None),
+            Apart::Many(records) => (None, Some(records.clone())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 }
 
@@ -47,46 +57,34 @@ pub(super) struct Counted<'l> {
     pub(super) response: Response,
 }
 
-/// What a file of a session tells, copies included.
-struct Told<'l> {
-    session: usize,
-    ledger: &'l Ledger,
-    keys: Cow<'l, [u64]>,
-}
-
-impl<'l> Told<'l> {
-    fn new(session: usize, log: &'l Log) -> Self {
-        Self { session, ledger: &log.ledger, keys: log.ledger.responses.keys() }
-    }
-}
-
 /// Hands out every response once, with others of its kind: first those that one log tells, then those that several logs
 /// tell, each by session.
 pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn FnMut(Portion<'l>)) {
-    let files = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
-    let mut told: Vec<Told<'l>> = Vec::with_capacity(logs.len());
-    told.extend(files.map(|(session, log)| Told::new(session, &logs[log])));
+    let files = || {
+        let files = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
+        files.map(|(session, log)| (session, &logs[log].account))
+    };
     let beyond: Vec<Counted<'l>> =
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
-    let of_beyond: Vec<u64> = beyond.iter().map(|counted| counted.response.key()).collect();
-    let repeated = Repeated::of(|| told.iter().map(|told| &*told.keys).chain([&*of_beyond]));
-    let mut several: HashMap<u64, Counted<'l>, BuildHasherDefault<KeyHasher>> = HashMap::default();
-    let mut count = |key: u64, new: Counted<'l>| match several.entry(key) {
+    let of_beyond: Vec<Key> = beyond.iter().map(|counted| counted.response.key().to_le_bytes()).collect();
+    let repeated = Repeated::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
+    let mut several: HashMap<u64, Counted<'l>, DigestState> = HashMap::default();
+    let mut count = |key: Key, new: Counted<'l>| match several.entry(u64::from_le_bytes(key)) {
         // Two agents never share a key by more than chance: their ids are of other shapes.
         Entry::Vacant(entry) => drop(entry.insert(new)),
         Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
     };
-    for Told { session, ledger, keys } in &told {
-        let (session, mut rest) = (*session, &**keys);
-        for (stretch, apart) in ledger.responses.stretches() {
-            let model = ledger.models.get(usize::from(stretch.model)).map_or("", String::as_str);
+    for (session, account) in files() {
+        let mut rest = account.keys();
+        for (stretch, records) in account.stretches() {
+            let model = account.model(stretch.model).unwrap_or_default();
             let (keys, others) = rest.split_at(stretch.responses as usize);
             rest = others;
             if !keys.iter().any(|key| repeated.has(*key)) {
-                take(Portion { session, model, stretch, apart });
+                take(Portion { session, model, stretch, apart: Apart::Many(records) });
                 continue;
             }
-            for (key, response) in keys.iter().zip(apart.responses()) {
+            for (key, response) in keys.iter().zip(records) {
                 let new = Counted { session, model, response };
                 if repeated.has(*key) {
                     count(*key, new);
@@ -122,15 +120,15 @@ impl Counted<'_> {
 
 /// What the agent says that the session spent beyond the responses in its files.
 pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> Vec<Counted<'l>> {
-    let files = || session.logs.iter().map(|log| &logs[*log]);
+    let files = || session.logs.iter().map(|log| &logs[*log].account);
     let mut list = Vec::new();
-    for log in files() {
-        for (model, claimed) in &log.ledger.claimed {
-            let Some(name) = log.ledger.models.get(usize::from(*model)) else { continue };
+    for account in files() {
+        for (model, claimed) in account.claimed() {
+            let Some(name) = account.model(model) else { continue };
             let mut known = Spent::default();
             for file in files() {
-                let Some(number) = file.ledger.models.iter().position(|model| model == name) else { continue };
-                let of_model = file.ledger.responses.stretches().filter(|(stretch, _)| usize::from(stretch.model) == number);
+                let Some(number) = file.models().position(|model| model == name) else { continue };
+                let of_model = file.stretches().filter(|(stretch, _)| usize::from(stretch.model) == number);
                 of_model.for_each(|(stretch, _)| known.add(&stretch.spent));
             }
             let spent = claimed.beyond(&known);
@@ -138,8 +136,8 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
                 let response = Response {
                     copied: false,
                     id: id_of(name),
-                    at: log.ledger.last.unwrap_or(0),
-                    model: *model,
+                    at: account.last.unwrap_or(0),
+                    model,
                     calls: 0,
                     spent,
                     cost: None,
@@ -155,21 +153,22 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
 struct Repeated {
     met: Met,
     /// How often those came that may have come again.
-    counts: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    counts: HashMap<u64, u32, DigestState>,
 }
 
 impl Repeated {
     /// Looks for them in lists of keys.
-    fn of<'k, I: Iterator<Item = &'k [u64]>>(lists: impl Fn() -> I) -> Self {
+    fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
         let met = Met::of(&lists);
         let mut counts: HashMap<u64, u32, _> = HashMap::default();
-        for key in lists().flatten().filter(|key| met.again(**key)) {
-            *counts.entry(*key).or_default() += 1;
+        for key in lists().flatten().map(|key| u64::from_le_bytes(*key)).filter(|key| met.again(*key)) {
+            *counts.entry(key).or_default() += 1;
         }
         Self { met, counts }
     }
 
-    fn has(&self, key: u64) -> bool {
+    fn has(&self, key: Key) -> bool {
+        let key = u64::from_le_bytes(key);
         self.met.again(key) && self.counts.get(&key).is_some_and(|count| *count > 1)
     }
 }
@@ -184,12 +183,12 @@ impl Met {
     /// So many places there are for each key. One in so many, about, meets another key there.
     const ROOM: usize = 16;
 
-    fn of<'k, I: Iterator<Item = &'k [u64]>>(lists: impl Fn() -> I) -> Self {
-        let count: usize = lists().map(<[u64]>::len).sum();
+    fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
+        let count: usize = lists().map(<[Key]>::len).sum();
         let words = (count * Self::ROOM).next_power_of_two().div_ceil(64);
         let mut met = Self { once: vec![0; words], again: vec![0; words] };
         for key in lists().flatten() {
-            let (word, bit) = met.place(*key);
+            let (word, bit) = met.place(u64::from_le_bytes(*key));
             met.again[word] |= met.once[word] & bit;
             met.once[word] |= bit;
         }
@@ -208,38 +207,23 @@ impl Met {
     }
 }
 
-/// Keys are well mixed already.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Met, Repeated};
+    use super::{Key, Met, Repeated};
     use sabir_core::history::id_with;
 
     #[test]
     fn every_key_that_comes_again_is_noticed_and_few_others_are_looked_at() {
         for count in [0, 1, 10, 10_000_u64] {
-            let keys = (0..count).map(|number| id_with(number, [7]));
-            let twice: Vec<u64> = keys.clone().step_by(10).collect();
-            let all: Vec<u64> = keys.clone().chain(twice.iter().copied()).collect();
+            let keys = (0..count).map(|number| id_with(number, [7]).to_le_bytes());
+            let twice: Vec<Key> = keys.clone().step_by(10).collect();
+            let all: Vec<Key> = keys.clone().chain(twice.iter().copied()).collect();
             let lists = || all.chunks(7);
             let (met, repeated) = (Met::of(lists), Repeated::of(lists));
+            let again = |key: &Key| met.again(u64::from_le_bytes(*key));
             assert!(all.iter().all(|key| repeated.has(*key) == twice.contains(key)));
-            assert!(twice.iter().all(|key| met.again(*key)));
-            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
+            assert!(twice.iter().all(again));
+            let others = keys.filter(|key| !twice.contains(key) && again(key)).count();
             assert!(others <= usize::try_from(count / 8).expect("small") + 2, "{others} of {count}");
         }
     }

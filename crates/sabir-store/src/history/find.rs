@@ -11,8 +11,9 @@ use sabir_core::agent::{self, Agent};
 use sabir_core::history::{History, Part, Root};
 use serde::{Deserialize, Serialize};
 
-use super::Folders;
+use super::folders::names;
 use super::look::{Base, Look};
+use crate::index::Index;
 use crate::layout::RunFolder;
 
 /// Where to look: the user's home folder and the variables that move an agent's folder.
@@ -78,11 +79,11 @@ const DEPTH: usize = 12;
 
 /// Finds the logs of the agents that the choice says yes to.
 pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
-    find_in(&mut Folders::default(), places, chosen)
+    find_in(&mut Index::default(), places, chosen)
 }
 
-/// The same where folders are known.
-pub fn find_in(folders: &mut Folders, places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
+/// The same where an index knows what some folders hold.
+pub fn find_in(index: &mut Index, places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
     let mut found = Found::default();
     for agent in agent::ALL.iter().filter(|agent| chosen(agent)) {
         let Some(history) = &agent.history else { continue };
@@ -91,7 +92,7 @@ pub fn find_in(folders: &mut Folders, places: &Places, chosen: impl Fn(&Agent) -
         roots.dedup();
         for root in roots {
             let base = Base::new(&root);
-            Walk { agent, history, root: &root, base, folders, found: &mut found }.start();
+            Walk { agent, history, root: &root, base, index, found: &mut found }.start();
         }
     }
     found
@@ -114,7 +115,7 @@ struct Walk<'w> {
     history: &'w History,
     root: &'w Path,
     base: Base<'w>,
-    folders: &'w mut Folders,
+    index: &'w mut Index,
     found: &'w mut Found,
 }
 
@@ -138,7 +139,7 @@ impl Walk<'_> {
     /// Looks into the folder at a path below the root, which is as it was afterwards.
     fn folder(&mut self, below: &mut String) {
         let path = self.path(below);
-        let names = match self.base.look(below).and_then(|look| self.folders.names(&path, &look)) {
+        let names = match self.base.look(below).and_then(|look| names(self.index, &path, &look)) {
             Ok(names) => names,
             Err(error) => return self.found.failures.push((path, error)),
         };
@@ -161,12 +162,14 @@ impl Walk<'_> {
 
     /// What the file is whose names below the root are these.
     fn role(&self, below: &str) -> Option<Role> {
-        let mut names = [""; DEPTH];
-        let mut count = 0;
-        for (place, name) in names.iter_mut().zip(below.split('/')) {
-            *place = name;
+        let (mut names, mut count, mut rest) = ([""; DEPTH], 1, below);
+        while let Some((name, behind)) = memchr::memchr(b'/', rest.as_bytes()).map(|end| (&rest[..end], &rest[end + 1..]))
+            && count < DEPTH
+        {
+            (names[count - 1], rest) = (name, behind);
             count += 1;
         }
+        names[count - 1] = rest;
         Some(match (self.history.part)(&names[..count])? {
             Part::Session(id) => Role::Session(id.to_owned()),
             Part::Of(id) => Role::Of(id.to_owned()),

@@ -8,29 +8,19 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::look::Look;
-use crate::index::Remembered;
+use crate::index::{Index, Kind};
 
 /// Folders change by the tick of a clock, on some systems one of two seconds. Who lists a folder in the tick of its last
 /// change may miss another one of the same tick, and would not notice later.
 const TICK: Duration = Duration::from_secs(2);
 
-/// What is known of folders.
-#[derive(Debug, Default)]
-pub struct Folders(pub(crate) Remembered<Listing>);
-
-/// The entries of a folder when it was listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listing {
-    stamp: Stamp,
-    names: Names,
-}
-
 /// The names in their order, each with a `/` behind it if it is a folder and else with a zero. No name has either.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Names(String);
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Names(Bytes);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
@@ -39,19 +29,17 @@ struct Stamp {
     changed: (i64, u32),
 }
 
-impl Folders {
-    /// The names in a folder of which that is known.
-    pub(crate) fn names(&mut self, folder: &Path, look: &Look) -> io::Result<Names> {
-        let stamp = Stamp { identity: look.identity, changed: look.changed };
-        if let Some(listing) = self.0.recall(folder, |listing| listing.stamp == stamp) {
-            return Ok(listing.names.clone());
-        }
-        let (names, is_whole) = list(folder)?;
-        if is_whole && stamp.is_settled() {
-            self.0.remember(folder, Listing { stamp, names: names.clone() });
-        }
-        Ok(names)
+/// The names in a folder of which that is seen now, and perhaps known what it held when it was listed.
+pub(crate) fn names(index: &mut Index, folder: &Path, look: &Look) -> io::Result<Names> {
+    let stamp = Stamp { identity: look.identity, changed: look.changed };
+    if let Some((_, names)) = index.recall(Kind::Folder, folder).filter(|(known, _): &(Stamp, _)| *known == stamp) {
+        return Ok(Names(names));
     }
+    let (names, is_whole) = list(folder)?;
+    if is_whole && stamp.is_settled() {
+        index.remember(Kind::Folder, folder, &stamp, &names.0);
+    }
+    Ok(names)
 }
 
 /// The names in a folder, and whether all entries could be looked at: some file systems fail at one of many.
@@ -71,12 +59,12 @@ fn list(folder: &Path) -> io::Result<(Names, bool)> {
 
 impl<'n> FromIterator<(&'n str, bool)> for Names {
     fn from_iter<I: IntoIterator<Item = (&'n str, bool)>>(list: I) -> Self {
-        let mut names = String::new();
+        let mut names = Vec::new();
         for (name, is_folder) in list {
-            names.push_str(name);
-            names.push(if is_folder { '/' } else { '\0' });
+            names.extend_from_slice(name.as_bytes());
+            names.push(if is_folder { b'/' } else { 0 });
         }
-        Self(names)
+        Self(names.into())
     }
 }
 
@@ -84,10 +72,10 @@ impl Names {
     /// Each name, and whether it is a folder's.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
         let mut start = 0;
-        memchr::memchr2_iter(b'/', 0, self.0.as_bytes()).map(move |end| {
-            let name = &self.0[start..end];
+        memchr::memchr2_iter(b'/', 0, &self.0).map(move |end| {
+            let name = std::str::from_utf8(&self.0[start..end]).unwrap_or_default();
             start = end + 1;
-            (name, self.0.as_bytes()[end] == b'/')
+            (name, self.0[end] == b'/')
         })
     }
 }
@@ -105,8 +93,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{Folders, Listing, Names, Stamp};
+    use super::{Names, Stamp, names};
     use crate::history::look::Look;
+    use crate::index::{Index, Kind};
 
     #[test]
     fn names_come_back_in_their_order() {
@@ -122,18 +111,21 @@ mod tests {
         fs::write(folder.path().join("a.jsonl"), "").expect("written");
         let look = Look::at(folder.path()).expect("there");
         let told: Names = [("told", false)].into_iter().collect();
-        let names = |look: Look| {
-            let mut folders = Folders::default();
+        let kept = tempfile::tempdir().expect("a folder");
+        let file = kept.path().join("index");
+        let names_by = |look: Look| {
+            let mut index = Index::open(&file);
             let stamp = Stamp { identity: look.identity, changed: look.changed };
-            folders.0.remember(folder.path(), Listing { stamp, names: told.clone() });
-            folders.names(folder.path(), &Look::at(folder.path()).expect("there")).expect("read")
+            index.remember(Kind::Folder, folder.path(), &stamp, &told.0);
+            index.save(0, |_, _| {}).expect("kept");
+            names(&mut Index::open(&file), folder.path(), &Look::at(folder.path()).expect("there")).expect("read")
         };
-        assert_eq!(names(look), told);
+        assert_eq!(names_by(look), told);
         let seconds = look.changed.0;
         for other in [Look { identity: (0, 0), ..look }, Look { changed: (seconds - 1, 0), ..look }] {
-            assert_eq!(names(other), [("a.jsonl", false)].into_iter().collect());
+            assert_eq!(names_by(other), [("a.jsonl", false)].into_iter().collect());
         }
-        assert!(Folders::default().names(Path::new("/nowhere/at/all"), &look).is_err());
+        assert!(names(&mut Index::default(), Path::new("/nowhere/at/all"), &look).is_err());
     }
 
     #[test]

@@ -2,36 +2,38 @@
 //!
 //! ```text
 //!   0             8         12
-//!   ┌─────────────┬─────────┬────────┬────────┬────────┄┬────────┬─┄
-//!   │ "SABIRIDX"  │ version │ length │ crc32c │ entry   │ length │
-//!   │ 8 bytes     │ u32     │ u32    │ u32    │         │ u32    │
-//!   └─────────────┴─────────┴────────┴────────┴────────┄┴────────┴─┄
-//!                                             └ length bytes, as postcard writes them
+//!   ┌─────────────┬─────────┬────────┬────────┬──────┬────────┬──────┬─────────┄┬────────┬─┄
+//!   │ "SABIRIDX"  │ version │ length │ crc32c │ kind │ length │ path │ what is  │ length │
+//!   │ 8 bytes     │ u32     │ u32    │ u32    │ u8   │ u32    │      │ known    │ u32    │
+//!   └─────────────┴─────────┴────────┴────────┴──────┴────────┴──────┴─────────┄┴────────┴─┄
+//!                                             └ length bytes, whose digest is that
 //! ```
 //!
-//! Of several entries of one path the last one counts. Who adds entries adds them with one write at the end. A file that
-//! can't be read to its end, or more than half of which does not count any more, is written anew beside the old one and
-//! put in its place: who reads sees the one or the other. Nothing waits for the disk: to lose the index costs a reading.
+//! Of several entries of one kind and path the last one counts. Who adds entries adds them with one write at the end. A
+//! file that can't be read to its end, or more than half of which does not count any more, is written anew beside the old
+//! one and put in its place: who reads sees the one or the other. Nothing waits for the disk: to lose the index costs a
+//! reading.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sabir_core::history;
 
-use super::entry::{Kept, Known};
 use crate::layout::{create_folder, private};
 use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
 /// Another number is another file.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 const HEAD: usize = 12;
 const ENTRY_HEAD: usize = 8;
-/// No entry is larger: one session has a few hundred bytes for each of its responses.
-const MAX_ENTRY: usize = 1 << 30;
-/// So much is read and written at a time.
+/// The kind, and the length of the path.
+const PATH_HEAD: usize = 5;
+/// So much is written at a time.
 const CHUNK: usize = 256 << 10;
 /// Who writes the file anew is done long before that, unless it was killed.
 const DONE_BY_THEN: Duration = Duration::from_secs(60);
@@ -43,7 +45,18 @@ pub(super) struct IndexFile {
     /// It is as it should be, to its end.
     sound: bool,
     /// How many bytes of it are entries.
-    bytes: u64,
+    bytes: usize,
+}
+
+/// An entry, by its place in the file.
+#[derive(Debug, Clone)]
+pub(super) struct Place(Range<usize>);
+
+/// An entry taken apart.
+pub(super) struct Entry<'b> {
+    pub(super) kind: u8,
+    pub(super) path: &'b [u8],
+    pub(super) known: &'b [u8],
 }
 
 fn head() -> [u8; HEAD] {
@@ -54,53 +67,36 @@ fn head() -> [u8; HEAD] {
 }
 
 impl IndexFile {
-    /// Reads the entries, in the order that they were written in, with the bytes that each takes. What is no index of this
-    /// version has none.
-    pub(super) fn open(path: &Path, take: &mut dyn FnMut(Known<'_>, u64)) -> Self {
+    /// Reads the file and hands out its entries, in the order that they were written in. What is no index of this version
+    /// has none.
+    pub(super) fn open(path: &Path, take: &mut dyn FnMut(Place, &Entry<'_>)) -> (Self, Bytes) {
         let mut index = Self { path: path.to_path_buf(), sound: false, bytes: 0 };
-        if let Ok(file) = File::open(path) {
-            // What was read up to an error is right.
-            index.sound = index.read(Pieces { file, buffer: Vec::new(), start: 0, end: 0 }, take).unwrap_or(false);
+        let bytes = read(path).ok().flatten().unwrap_or_default();
+        if !bytes.is_empty() {
+            let mut start = HEAD;
+            while let Some(place) = entry_at(&bytes, start) {
+                let Some(entry) = place.entry(&bytes) else { break };
+                start = place.0.end;
+                index.bytes += place.size();
+                take(place, &entry);
+            }
+            index.sound = start == bytes.len();
         }
-        index
-    }
-
-    /// Whether it could be read to its end.
-    fn read(&mut self, mut file: Pieces, take: &mut dyn FnMut(Known<'_>, u64)) -> io::Result<bool> {
-        if file.next(HEAD)? != Some(&head()) {
-            return Ok(false);
-        }
-        loop {
-            let Some(bytes) = file.next(ENTRY_HEAD)? else { return Ok(file.is_empty()) };
-            let (Some(length), Some(digest)) = (field(bytes, 0).map(u32::from_le_bytes), field(bytes, 4).map(u32::from_le_bytes))
-            else {
-                return Ok(false);
-            };
-            let length = usize::try_from(length).map_or(MAX_ENTRY, |length| length.min(MAX_ENTRY));
-            let Some(bytes) = file.next(length)?.filter(|bytes| crc32c::crc32c(bytes) == digest) else { return Ok(false) };
-            let Ok(entry) = postcard::from_bytes(bytes) else { return Ok(false) };
-            let size = (ENTRY_HEAD + length) as u64;
-            self.bytes += size;
-            take(entry, size);
-        }
+        (index, bytes.into())
     }
 
     /// Whether to write it anew, when so many bytes of it count.
-    pub(super) fn is_worn(&self, counting: u64) -> bool {
-        !self.sound || self.bytes - counting.min(self.bytes) > counting
+    pub(super) fn is_worn(&self, counting: usize) -> bool {
+        !self.sound || self.bytes.saturating_sub(counting) > counting
     }
 
     /// Adds entries.
-    pub(super) fn add<'k>(&self, entries: impl Iterator<Item = Kept<'k>>) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for entry in entries {
-            write(&entry, &mut bytes);
-        }
-        OpenOptions::new().append(true).open(&self.path)?.write_all(&bytes)
+    pub(super) fn add(&self, entries: &[u8]) -> io::Result<()> {
+        OpenOptions::new().append(true).open(&self.path)?.write_all(entries)
     }
 
     /// Writes the file anew with these entries in it and no others.
-    pub(super) fn replace<'k>(&self, entries: impl Iterator<Item = Kept<'k>>) -> io::Result<()> {
+    pub(super) fn replace(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             create_folder(folder)?;
         }
@@ -109,12 +105,7 @@ impl IndexFile {
         let written = create(&new).and_then(|file| {
             let mut out = BufWriter::with_capacity(CHUNK, file);
             out.write_all(&head())?;
-            let mut bytes = Vec::new();
-            for entry in entries {
-                bytes.clear();
-                write(&entry, &mut bytes);
-                out.write_all(&bytes)?;
-            }
+            write(&mut out)?;
             out.flush()?;
             fs::rename(&new, &self.path)
         });
@@ -130,41 +121,63 @@ impl IndexFile {
     }
 }
 
-/// A file in pieces that lie where they were read to.
-struct Pieces {
-    file: File,
-    buffer: Vec<u8>,
-    /// Which bytes of the buffer were read and not given out.
-    start: usize,
-    end: usize,
+/// What there is in the file, if it is an index of this version.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; HEAD];
+    file.read_exact(&mut bytes)?;
+    if bytes != head() {
+        return Ok(None);
+    }
+    // What was read up to an error is right.
+    let _ = file.read_to_end(&mut bytes);
+    Ok(Some(bytes))
 }
 
-impl Pieces {
-    /// The next bytes, so many of them; `None` when the file ends before that.
-    fn next(&mut self, length: usize) -> io::Result<Option<&[u8]>> {
-        if self.end - self.start < length {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        while self.end - self.start < length {
-            if self.end == self.buffer.len() {
-                // As much as has come, and not as much as is said to come.
-                self.buffer.resize(CHUNK.max(2 * self.end), 0);
-            }
-            match self.file.read(&mut self.buffer[self.end..]) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.end += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.start += length;
-        Ok(Some(&self.buffer[self.start - length..self.start]))
+/// The entry that begins there, if there is a whole one and its digest is right.
+fn entry_at(bytes: &[u8], start: usize) -> Option<Place> {
+    let bytes = bytes.get(start..)?;
+    let length = usize::try_from(u32::from_le_bytes(field(bytes, 0)?)).ok()?;
+    let digest = u32::from_le_bytes(field(bytes, 4)?);
+    let entry = bytes.get(ENTRY_HEAD..ENTRY_HEAD.checked_add(length)?)?;
+    (crc32c::crc32c(entry) == digest).then(|| Place(start..start + ENTRY_HEAD + length))
+}
+
+impl Place {
+    /// How many bytes it takes in the file.
+    pub(super) fn size(&self) -> usize {
+        self.0.len()
     }
 
-    /// Whether all that was read was given out.
-    fn is_empty(&self) -> bool {
-        self.start == self.end
+    /// The bytes that it takes.
+    pub(super) fn bytes<'b>(&self, all: &'b [u8]) -> &'b [u8] {
+        all.get(self.0.clone()).unwrap_or_default()
+    }
+
+    /// What is there.
+    pub(super) fn entry<'b>(&self, all: &'b [u8]) -> Option<Entry<'b>> {
+        let (head, rest) = self.bytes(all).get(ENTRY_HEAD..)?.split_at_checked(PATH_HEAD)?;
+        let length = usize::try_from(u32::from_le_bytes(field(head, 1)?)).ok()?;
+        let (path, known) = rest.split_at_checked(length)?;
+        Some(Entry { kind: head[0], path, known })
+    }
+}
+
+/// Appends an entry. One that is too large to be told is not.
+pub(super) fn write(kind: u8, path: &str, bytes: &mut Vec<u8>, known: impl FnOnce(&mut Vec<u8>)) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; ENTRY_HEAD]);
+    bytes.push(kind);
+    bytes.extend_from_slice(&u32::try_from(path.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(path.as_bytes());
+    known(bytes);
+    let (head, entry) = bytes[start..].split_at_mut(ENTRY_HEAD);
+    match u32::try_from(entry.len()) {
+        Ok(length) => {
+            head[..4].copy_from_slice(&length.to_le_bytes());
+            head[4..].copy_from_slice(&crc32c::crc32c(entry).to_le_bytes());
+        }
+        Err(_) => bytes.truncate(start),
     }
 }
 
@@ -179,18 +192,4 @@ fn create(path: &Path) -> io::Result<File> {
         fs::remove_file(path)?;
         create()
     })
-}
-
-/// Appends an entry.
-fn write(entry: &Kept<'_>, bytes: &mut Vec<u8>) {
-    let start = bytes.len();
-    bytes.extend_from_slice(&[0; ENTRY_HEAD]);
-    if postcard::to_io(entry, &mut *bytes).is_err() {
-        // There is nothing in an entry that can't be written; without it a log is read again.
-        return bytes.truncate(start);
-    }
-    let (head, entry) = bytes[start..].split_at_mut(ENTRY_HEAD);
-    let length = u32::try_from(entry.len()).unwrap_or(u32::MAX);
-    head[..4].copy_from_slice(&length.to_le_bytes());
-    head[4..].copy_from_slice(&crc32c::crc32c(entry).to_le_bytes());
 }

@@ -66,9 +66,9 @@ fn of_long_rows_as_much_is_read_as_tells() {
     let writer = database(home.path());
     let calls = || {
         let logs = read_logs(home.path(), "opencode", None);
-        assert_eq!(logs.logs.iter().map(|log| log.ledger.bad_lines).sum::<u64>(), 0);
-        let ledger = &logs.logs[0].ledger;
-        (ledger.responses.iter().map(|response| response.calls).sum::<u16>(), ledger.spent().total())
+        assert_eq!(logs.logs.iter().map(|log| log.account.bad_lines).sum::<u64>(), 0);
+        let account = &logs.logs[0].account;
+        (account.calls_of_all, account.spent.total())
     };
     let before = calls();
     let output = "long\\n".repeat(10_000);
@@ -105,7 +105,7 @@ fn a_database_in_use_is_read_by_session() {
     let sessions = account::sessions(&logs.logs);
     assert_eq!(sessions.len(), 1);
     let session = &sessions[0];
-    assert_eq!((session.title.as_deref(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
+    assert_eq!((session.title(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
     let portions = crate::portions(&logs.logs, &sessions);
     let costs: Vec<Option<Paid>> = portions.iter().flat_map(Portion::responses).map(|response| response.cost).collect();
@@ -123,7 +123,7 @@ fn the_index_knows_what_was_written_beside_the_database() {
     assert_eq!((known.files_read, known.logs.len()), (0, 3));
     answer(&writer, "ses_1", "msg_5", 4000);
     let fresh = read_logs(home.path(), "opencode", Some(&index));
-    assert_eq!((fresh.files_read, fresh.logs[0].ledger.responses.len()), (1, 2));
+    assert_eq!((fresh.files_read, fresh.logs[0].account.keys().len()), (1, 2));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use sabir_core::event::{EventKind, Outcome};
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion, Session};
-use sabir_store::history::{self, Folders, LINE_CAP, Places, Role};
+use sabir_store::history::{self, LINE_CAP, Places, Role};
 use sabir_store::index::{self, Index, Logs};
 use sabir_store::usage::{self, By, Question};
 use sabir_store::whole;
@@ -48,10 +48,8 @@ impl Home {
 
     fn read(&self, with_index: bool) -> Logs {
         let places = Places { home: Some(self.path().to_path_buf()), ..Places::default() };
-        let mut index = with_index.then(|| Index::open(&self.index()));
-        let mut folders = Folders::default();
-        let folders = index.as_mut().map_or(&mut folders, |index| &mut index.folders);
-        let found = history::find_in(folders, &places, |_| true);
+        let mut index = if with_index { Index::open(&self.index()) } else { Index::default() };
+        let found = history::find_in(&mut index, &places, |_| true);
         assert!(found.failures.is_empty(), "{:?}", found.failures);
         index::read(found.files, index, &mut |_, _| {})
     }
@@ -98,7 +96,7 @@ fn only_what_is_new_is_read_and_the_answer_is_the_same() {
     let (with, without) = (home.read(true), home.read(false));
     assert_eq!(with.files_read, 0);
     for (a, b) in with.logs.iter().zip(&without.logs) {
-        assert_eq!(a.ledger, b.ledger, "{}", a.file.path.display());
+        assert_eq!(a.account, b.account, "{}", a.file.path.display());
         assert_eq!(a.progress, b.progress);
     }
 }
@@ -121,7 +119,7 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
     file.set_len(prompt("one", 1).len() as u64).expect("cut");
     home.append("one.jsonl", &(answer("one", "m5", 2, 9) + &answer("one", "m6", 3, 1)));
     let (with, without) = (home.read(true), home.read(false));
-    assert_eq!((counted(&with).1, &with.logs[0].ledger), (10, &without.logs[0].ledger));
+    assert_eq!((counted(&with).1, &with.logs[0].account), (10, &without.logs[0].account));
     fs::remove_file(home.log("one.jsonl")).expect("removed");
     assert_eq!(counted(&home.read(true)).1, 0);
 }
@@ -203,7 +201,7 @@ fn many_write_an_index_at_once() {
     });
     let (with, without) = (home.read(true), home.read(false));
     assert_eq!((counted(&with).1, counted(&without).1), (100, 100));
-    assert!(with.logs.iter().zip(&without.logs).all(|(one, other)| one.ledger == other.ledger));
+    assert!(with.logs.iter().zip(&without.logs).all(|(one, other)| one.account == other.account));
     assert_eq!(home.read(true).files_read, 0);
 }
 
@@ -233,8 +231,8 @@ fn lines_that_nobody_should_write_cost_no_others() {
     fs::write(home.log("one.jsonl"), &text).expect("written");
     home.read(true);
     let (with, without) = (home.read(true), home.read(false));
-    assert_eq!((with.files_read, &with.logs[0].ledger), (0, &without.logs[0].ledger));
-    assert_eq!((counted(&with).1, with.logs[0].ledger.bad_lines), (40 + 5 + 7 + 8 + 9, 3));
+    assert_eq!((with.files_read, &with.logs[0].account), (0, &without.logs[0].account));
+    assert_eq!((counted(&with).1, with.logs[0].account.bad_lines), (40 + 5 + 7 + 8 + 9, 3));
     let sessions = account::sessions(&with.logs);
     let question = Question { by: By::Day, since: None, until: None, zone: TimeZone::UTC };
     let days = usage::usage(&with.logs, &sessions, &|_| true, &question, Table::embedded()).rows;
@@ -264,7 +262,7 @@ fn half_a_line_waits_for_its_other_half() {
     let (head, tail) = last.split_at(300);
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + head));
     let logs = home.read(true);
-    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished, logs.logs[0].ledger.bad_lines), (40, true, 0));
+    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished, logs.logs[0].account.bad_lines), (40, true, 0));
     home.append("one.jsonl", tail);
     let logs = home.read(true);
     assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished), (45, false));
@@ -347,7 +345,7 @@ fn an_older_chat_of_gemini_is_read_message_by_message() {
         let logs = home.read(false);
         let (sessions, output, _) = counted(&logs);
         let session = &sessions[0];
-        assert_eq!((sessions.len(), output, session.title.as_deref()), (1, answers * 6, Some("Do it")));
+        assert_eq!((sessions.len(), output, session.title()), (1, answers * 6, Some("Do it")));
         assert_eq!(session.outcome, Outcome::Completed);
         let (mut texts, mut last) = (0, None);
         whole::events(session, &logs.logs, &mut |event| match &event.kind {
@@ -374,7 +372,7 @@ fn variables_move_the_folders_and_strays_find_their_session() {
     let variables = [("CLAUDE_CONFIG_DIR".to_owned(), value)].into();
     let found = history::find(&Places { home: Some(home.path().to_path_buf()), variables }, |_| true);
     assert_eq!(found.files.iter().filter(|file| file.role == Role::Stray).count(), 1);
-    let logs = index::read(found.files, None, &mut |_, _| {});
+    let logs = index::read(found.files, Index::default(), &mut |_, _| {});
     let sessions = account::sessions(&logs.logs);
     assert_eq!((sessions.len(), sessions[0].spent.output), (1, 50));
 }
@@ -409,7 +407,7 @@ fn what_is_no_file_is_not_opened() {
     let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
     assert_eq!(found.files.len(), 1, "{:?}", found.files);
     assert_eq!(found.failures.iter().filter(|(path, _)| path.ends_with("loop.jsonl")).count(), found.failures.len());
-    assert_eq!(counted(&index::read(found.files, None, &mut |_, _| {})).1, 40);
+    assert_eq!(counted(&index::read(found.files, Index::default(), &mut |_, _| {})).1, 40);
 }
 
 #[test]

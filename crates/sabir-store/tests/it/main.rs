@@ -72,7 +72,7 @@ fn read_logs(home: &Path, agent: &str, index: Option<&Path>) -> Logs {
     let places = Places { home: Some(home.to_path_buf()), ..Places::default() };
     let found = find(&places, |candidate| candidate.id.0 == agent);
     assert!(found.failures.is_empty(), "{:?}", found.failures);
-    index::read(found.files, index.map(Index::open), &mut |_, _| {})
+    index::read(found.files, index.map_or_else(Index::default, Index::open), &mut |_, _| {})
 }
 
 /// What counts, as a list.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use sabir_core::agent;
-use sabir_core::history::{Ledger, Paid, Response, Spent};
+use sabir_core::history::{Account, Ledger, Paid, Response, Spent};
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion};
 use sabir_store::history::{LogFile, Progress, Role};
@@ -39,22 +39,25 @@ fn response() -> impl Strategy<Value = (Response, u8)> {
     )
 }
 
-/// Three logs of these responses, closed or not.
-fn logs(responses: &[(Response, u8)], close: bool) -> Vec<Log> {
+/// Three sessions of these responses: in a log each, or in as many as there are responses, so that nothing is added up.
+fn logs(responses: &[(Response, u8)], together: bool) -> Vec<Log> {
     let agent = agent::find("claude-code").expect("an agent");
-    (0..3_u8)
-        .map(|number| {
-            let mut ledger = Box::new(Ledger::default());
-            ledger.models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
-            ledger.responses.open().extend(responses.iter().filter(|(_, log)| *log == number).map(|(response, _)| *response));
-            if close {
-                ledger.responses.close();
-            }
-            let role = Role::Session(format!("session-{number}"));
-            let file = LogFile { agent, path: PathBuf::new(), role, size: 0, modified: 0, identity: (0, 0) };
-            Log { file, ledger, progress: Progress::default() }
-        })
-        .collect()
+    let log = |responses: Vec<Response>, role: Role| {
+        let mut ledger = Ledger::default();
+        ledger.models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
+        ledger.responses = responses;
+        let file = LogFile { agent, path: PathBuf::new(), role, size: 0, modified: 0, identity: (0, 0) };
+        Log { file, account: Account::of(&ledger), progress: Progress::default() }
+    };
+    let mut logs = Vec::new();
+    for number in 0..3_u8 {
+        let (id, of_it) = (format!("session-{number}"), responses.iter().filter(|(_, log)| *log == number));
+        let mut of_it: Vec<Response> = of_it.map(|(response, _)| *response).collect();
+        let apart: Vec<Response> = if together { Vec::new() } else { std::mem::take(&mut of_it) };
+        logs.push(log(of_it, Role::Session(id.clone())));
+        logs.extend(apart.into_iter().map(|response| log(vec![response], Role::Of(id.clone()))));
+    }
+    logs
 }
 
 fn answer(logs: &[Log], question: &Question) -> (Answer, Vec<Sum>, usize) {
@@ -84,8 +87,8 @@ proptest! {
         let moment = |hour: Option<i64>| hour.map(|hour| EVENING + hour * HOUR + 1);
         let zone = TimeZone::posix(zone).expect("a zone");
         let question = Question { by, since: moment(since), until: moment(until), zone };
-        let of = |close: bool| {
-            let (mut answer, mut sums, count) = answer(&logs(&responses, close), &question);
+        let of = |together: bool| {
+            let (mut answer, mut sums, count) = answer(&logs(&responses, together), &question);
             let rows = answer.rows.values_mut().chain([&mut answer.total]);
             rows.flat_map(|row| row.models.values_mut().chain([&mut row.sum])).chain(&mut sums).for_each(rounded);
             (answer, sums, count)

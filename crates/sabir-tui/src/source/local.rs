@@ -100,9 +100,9 @@ pub fn rows(past: &Past) -> Vec<Row> {
     let row = |(session, sum): (&Session, &Sum)| {
         let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
         Row {
-            cwd: session.cwd.clone(),
-            title: session.title.clone(),
-            model: session.models.first().cloned(),
+            cwd: session.cwd().map(str::to_owned),
+            title: session.title().map(str::to_owned),
+            model: session.models(&past.logs).first().map(ToString::to_string),
             started: session.first,
             last: session.last,
             tokens: (session.spent.total() > 0).then(|| sum.spent.total()),

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         .sessions
         .iter()
         .zip(&sums)
-        .filter(|(session, _)| which.session(session) && which.time(session) && which.models(session))
+        .filter(|(session, _)| which.session(session) && which.time(session) && which.models(session, &past.logs))
         .filter(|(session, _)| status.is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
         .collect();
     sessions.sort_by_key(|(session, _)| std::cmp::Reverse(session.last));
@@ -76,8 +76,8 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 grouped(sum.spent.total()),
                 sum.cost().0.map_or_else(|| "—".to_owned(), cents),
                 session.calls.to_string(),
-                table::fit(&visible(&folder(session.cwd.as_deref())), FOLDER),
-                visible(session.title.as_deref().unwrap_or("—")),
+                table::fit(&visible(&folder(session.cwd())), FOLDER),
+                visible(session.title().unwrap_or("—")),
             ]
         })
         .collect();
@@ -122,7 +122,7 @@ struct Listed<'s> {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     outcome: &'static str,
-    models: &'s [String],
+    models: Vec<&'s str>,
     total_tokens: u64,
     cost_usd: Option<f64>,
     cost_source: &'static str,
@@ -217,19 +217,19 @@ impl Spare {
     }
 }
 
-fn listed<'s>(past: &Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
+fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
     let (cost_usd, cost_source) = sum.cost();
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
         agent: session.agent.id.0,
-        agent_version: session.version.as_deref(),
-        cwd: session.cwd.as_deref(),
-        prompt: session.title.as_deref(),
+        agent_version: session.version(),
+        cwd: session.cwd(),
+        prompt: session.title(),
         first: session.first.and_then(Timestamp::from_millis),
         last: session.last.and_then(Timestamp::from_millis),
         outcome: state(past, session),
-        models: &session.models,
+        models: session.models(&past.logs),
         total_tokens: sum.spent.total(),
         cost_usd,
         cost_source,

@@ -145,6 +145,7 @@ pub(super) fn tokens(spent: &Spent) -> Tokens {
 /// A session in short. What it spent is without what it has from another one.
 fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> Session {
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
+    let text = |text: Option<&str>| text.map(str::to_owned);
     let known = logged.spent.total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
@@ -155,11 +156,11 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
     };
     let overview = Overview {
         agent: Some(logged.agent.id.0.to_owned()),
-        agent_version: logged.version.clone(),
+        agent_version: text(logged.version()),
         agent_session_id: (!is_run).then(|| logged.id.clone()),
-        model: logged.models.first().filter(|model| !model.is_empty()).cloned(),
-        cwd: logged.cwd.clone(),
-        title: logged.title.clone(),
+        model: text(logged.models(&past.logs).first().copied().filter(|model| !model.is_empty())),
+        cwd: text(logged.cwd()),
+        title: text(logged.title()),
         phase,
         runs: 1,
         tool_calls: logged.calls,

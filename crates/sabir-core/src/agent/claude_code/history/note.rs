@@ -291,7 +291,7 @@ mod tests {
         let result = r#"{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result"}]},"toolUseResult":{"usage":{"input_tokens":999,"output_tokens":999}}}"#;
         let ledger = noted(&[PROMPT, &text, &call, &call, result]);
         assert_eq!(ledger.responses.len(), 1);
-        let response = ledger.responses.get(0).expect("a response");
+        let response = ledger.responses[0];
         assert_eq!((response.calls, response.spent.output, response.spent.input), (1, 40, 3));
         assert_eq!((response.spent.cache_read, response.spent.cache_write, response.spent.cache_write_1h), (100, 20, 20));
         assert_eq!(ledger.outcome, Some(Outcome::Incomplete));

@@ -235,7 +235,7 @@ fn item(ledger: &mut Ledger, r#type: &str, line: &[u8]) {
         // The figures of the response that called come before its calls, in older versions: a call that has its result
         // is not of a response that is still to come.
         "function_call_output" | "custom_tool_call_output" if ledger.calls > 0 => {
-            if let Some(response) = ledger.responses.open().last_mut() {
+            if let Some(response) = ledger.responses.last_mut() {
                 response.calls = response.calls.saturating_add(std::mem::take(&mut ledger.calls));
             }
         }
@@ -316,7 +316,7 @@ fn spend(ledger: &mut Ledger, [total, last]: [Option<Figures>; 2], recorded: boo
 mod tests {
     use super::note;
     use crate::event::Outcome;
-    use crate::history::Ledger;
+    use crate::history::{Ledger, Response};
 
     const PARENT: &str = "01a1e05b-0000-7000-8000-000000000001";
     const CHILD: &str = "01a1e05b-f000-7000-8000-000000000002";
@@ -409,13 +409,10 @@ mod tests {
         let (parent, child) = (read(&parent()), read(&lines));
         assert_eq!((child.session.as_deref(), child.parent.as_deref()), (Some(CHILD), Some(PARENT)));
         assert_eq!(child.title.as_deref(), Some("your part"));
-        let keys = |ledger: &Ledger| ledger.responses.iter().map(|response| response.key()).collect::<Vec<_>>();
+        let keys = |ledger: &Ledger| ledger.responses.iter().map(Response::key).collect::<Vec<_>>();
         assert_eq!(keys(&child)[..2], keys(&parent)[..]);
         assert_eq!(child.responses.len(), 3);
-        assert_eq!(
-            (child.responses.get(2).expect("a response").spent.input, child.responses.get(2).expect("a response").calls),
-            (50, 1)
-        );
+        assert_eq!((child.responses[2].spent.input, child.responses[2].calls), (50, 1));
         // The same figures in a thread of its own are not that response.
         let mut alone = vec![meta(40, CHILD, "17:58:04.064")];
         alone.extend(lines.split_off(2));
@@ -429,10 +426,7 @@ mod tests {
         let record =
             line(12, "token_usage_record", &format!(r#"{{"response_id":"r","usage":{usage},"thread_token_usage":{total}}}"#));
         let ledger = read(&[meta(10, PARENT, "17:57:02.624"), call(11, "call_1"), record, count(13, &total, &usage)]);
-        assert_eq!(
-            (ledger.responses.len(), ledger.spent().total(), ledger.responses.get(0).expect("a response").calls),
-            (1, 107, 1)
-        );
+        assert_eq!((ledger.responses.len(), ledger.spent().total(), ledger.responses[0].calls), (1, 107, 1));
     }
 
     #[test]
@@ -440,7 +434,7 @@ mod tests {
         let output = line(13, "response_item", r#"{"type":"function_call_output","call_id":"call_1","output":"x"}"#);
         let usage = figures(100, 60, 7);
         let old = read(&[count(11, &usage, &usage), call(12, "call_1"), call(12, "call_1"), output.clone()]);
-        assert_eq!((old.responses.get(0).expect("a response").calls, old.calls), (1, 0));
+        assert_eq!((old.responses[0].calls, old.calls), (1, 0));
         assert_eq!(read(&[call(12, "call_1"), output]).calls, 1);
     }
 

@@ -51,21 +51,13 @@ fn settings(ledger: &mut Ledger, text: &str) {
         ledger.bad_lines += 1;
         return;
     };
-    ledger.responses.open().retain(|response| response.spent.total() == 0);
+    ledger.responses.retain(|response| response.spent.total() == 0);
     let Some(usage) = entry.token_usage.filter(|usage| usage.spent().total() > 0) else { return };
     let at = entry.provider_lock_timestamp.as_deref().and_then(time_of);
     let model = ledger.model_number(entry.model.as_deref().unwrap_or("unknown"));
     // Nothing in them names the session, and two may have spent the same; all of it together is nobody else's.
     let id = id_of(text.trim());
-    ledger.responses.open().push(Response {
-        copied: false,
-        id,
-        at: at.unwrap_or(0),
-        model,
-        calls: 0,
-        spent: usage.spent(),
-        cost: None,
-    });
+    ledger.responses.push(Response { copied: false, id, at: at.unwrap_or(0), model, calls: 0, spent: usage.spent(), cost: None });
 }
 
 fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>) {
@@ -163,6 +155,6 @@ mod tests {
         assert_eq!((ledger.spent(), ledger.responses.len(), ledger.bad_lines), (spent, 1, 0));
         let mut other = Ledger::default();
         note(&mut other, settings(81, "2026-11-15T18:00:09.000Z").as_bytes());
-        assert_ne!(other.responses.get(0).expect("a response").key(), ledger.responses.get(0).expect("a response").key());
+        assert_ne!(other.responses[0].key(), ledger.responses[0].key());
     }
 }

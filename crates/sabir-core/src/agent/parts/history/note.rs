@@ -162,7 +162,7 @@ fn noted(ledger: &mut Ledger, message: &Message<'_>) {
     let spent = message.tokens.map(Spent::from).unwrap_or_default();
     let at = if completed > 0 { completed } else { created };
     ledger.step = 1;
-    ledger.responses.open().push(Response {
+    ledger.responses.push(Response {
         copied: false,
         id,
         at,
@@ -182,20 +182,20 @@ fn part_of(ledger: &mut Ledger, part: &Part<'_>) {
             }
         }
         (Some(b"tool"), _) => {
-            if let Some(response) = ledger.responses.open().last_mut() {
+            if let Some(response) = ledger.responses.last_mut() {
                 response.calls = response.calls.saturating_add(1);
             }
         }
         (Some(b"step-finish"), Some(spent)) => {
             let step = ledger.step;
             ledger.step = step.saturating_add(1);
-            let Some(response) = ledger.responses.open().last_mut() else { return };
+            let Some(response) = ledger.responses.last_mut() else { return };
             let cost = part.cost.filter(|cost| *cost > 0.0).map(Paid::Reported);
             if step <= 1 {
                 (response.spent, response.cost) = (spent, cost);
             } else {
                 let more = Response { id: id_with(response.id, [step]), spent, cost, calls: 0, ..*response };
-                ledger.responses.open().push(more);
+                ledger.responses.push(more);
             }
         }
         _ => {}
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((ledger.first, ledger.last), (Some(1000), Some(9000)));
         assert_eq!(ledger.outcome, Some(Outcome::Completed));
         assert_eq!(ledger.responses.len(), 1);
-        let response = ledger.responses.get(0).expect("a response");
+        let response = ledger.responses[0];
         assert_eq!((response.calls, response.cost, response.at), (1, Some(Paid::Reported(0.03)), 2000));
         let spent = response.spent;
         assert_eq!((spent.input, spent.cache_read, spent.cache_write, spent.output, spent.reasoning), (7, 5, 2, 4, 1));
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(ledger.spent().total(), 22);
         assert!(ledger.responses.iter().all(|response| response.cost == Some(Paid::Reported(0.01))));
         assert_eq!(ledger.responses.len(), 2);
-        assert_ne!(ledger.responses.get(0).expect("a response").key(), ledger.responses.get(1).expect("a response").key());
+        assert_ne!(ledger.responses[0].key(), ledger.responses[1].key());
     }
 
     #[test]
@@ -261,10 +261,7 @@ mod tests {
     #[test]
     fn a_copy_in_a_fork_is_known() {
         let fork = ANSWER.replace("msg_2", "msg_9").replace("ses_1", "ses_2");
-        assert_eq!(
-            read(&[ANSWER]).responses.get(0).expect("a response").key(),
-            read(&[&fork]).responses.get(0).expect("a response").key()
-        );
+        assert_eq!(read(&[ANSWER]).responses[0].key(), read(&[&fork]).responses[0].key());
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn telemetry(ledger: &mut Ledger, entry: &Entry<'_>, at: Option<i64>) {
 /// Counts a call, once, to the last response.
 fn called(ledger: &mut Ledger, id: Option<&str>) {
     if id.is_none_or(|id| ledger.is_new_call(id))
-        && let Some(last) = ledger.responses.open().last_mut()
+        && let Some(last) = ledger.responses.last_mut()
     {
         last.calls = last.calls.saturating_add(1);
     }

@@ -33,8 +33,6 @@ pub struct Session {
     pub calls: u64,
     /// Its files, as places in the list of logs: its own first.
     pub logs: Vec<usize>,
-    /// What its own log says.
-    account: Account,
 }
 
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name, or that the sub-agent which started
@@ -62,9 +60,10 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
             // Logs that were copied from elsewhere: what tells nothing that another one does not tell is that one.
             Entry::Occupied(known) => {
                 let session = &mut sessions[*known.get()];
-                if has_all_of(&session.account, &log.account) {
+                let other = session.account(logs);
+                if has_all_of(other, &log.account) {
                     continue;
-                } else if has_all_of(&log.account, &session.account) {
+                } else if has_all_of(&log.account, other) {
                     *session = Session::of(log, id, place);
                     continue;
                 }
@@ -111,7 +110,6 @@ impl Session {
             spent: Spent::default(),
             calls: 0,
             logs: Vec::new(),
-            account: log.account.clone(),
         };
         session.join(log, place);
         session
@@ -128,19 +126,9 @@ impl Session {
         self.logs.push(place);
     }
 
-    /// The working folder.
-    pub fn cwd(&self) -> Option<&str> {
-        self.account.cwd()
-    }
-
-    /// The first prompt.
-    pub fn title(&self) -> Option<&str> {
-        self.account.title()
-    }
-
-    /// The agent's version.
-    pub fn version(&self) -> Option<&str> {
-        self.account.version()
+    /// What its own log says.
+    pub fn account<'l>(&self, logs: &'l [Log]) -> &'l Account {
+        &logs[self.logs[0]].account
     }
 
     /// The models that answered, those of the session itself first.

@@ -119,13 +119,13 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
         let mut insert = transaction.prepare("INSERT INTO sessions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?;
         let sums = by_session(subject.logs, subject.sessions, subject.prices);
         for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
-            let spent = &sum.spent;
+            let (spent, account) = (&sum.spent, session.account(subject.logs));
             insert.execute(params![
                 session.id,
                 session.agent.id.0,
-                session.version(),
-                session.cwd(),
-                session.title(),
+                account.version(),
+                session.account(subject.logs).cwd(),
+                account.title(),
                 time(session.first),
                 time(session.last),
                 session.outcome.as_str(),
@@ -148,7 +148,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
             insert.execute(params![
                 session.id,
                 session.agent.id.0,
-                session.cwd(),
+                session.account(subject.logs).cwd(),
                 time(Some(response.at)),
                 model,
                 whole_number(spent.input),

@@ -114,7 +114,7 @@ pub fn usage(
             By::Session => Key::Text(&session.id),
             By::Model => Key::Text(group.model),
             By::Agent => Key::Text(session.agent.id.0),
-            By::Project => Key::Text(session.cwd().unwrap_or("unknown")),
+            By::Project => Key::Text(session.account(logs).cwd().unwrap_or("unknown")),
         };
         cells.entry((key, group.model)).or_default().add_of(group.session, sum);
     });
@@ -170,7 +170,7 @@ pub fn cube(logs: &[Log], sessions: &[Session], question: &Question, prices: &Ta
     let mut cells: BTreeMap<(i64, [&str; 3]), Sum> = BTreeMap::new();
     let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
-        let project = session.cwd().unwrap_or_default();
+        let project = session.account(logs).cwd().unwrap_or_default();
         cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add_of(group.session, sum);
     });
     each_portion(logs, sessions, &mut |portion| adding.add(&portion));

@@ -208,14 +208,19 @@ impl Filter {
         self.project.is_some() || self.model.is_some()
     }
 
+    /// Whether a session is meant.
+    pub(crate) fn session(&self, session: &Session, logs: &[Log]) -> bool {
+        self.project(session, logs) && self.time(session) && self.models(session, logs)
+    }
+
     /// Whether a session is in the project.
-    pub(crate) fn session(&self, session: &Session) -> bool {
-        let inside = |project: &Project| session.cwd().is_some_and(|cwd| project.has(cwd));
+    pub(crate) fn project(&self, session: &Session, logs: &[Log]) -> bool {
+        let inside = |project: &Project| session.account(logs).cwd().is_some_and(|cwd| project.has(cwd));
         self.project.as_ref().is_none_or(inside)
     }
 
     /// Whether anything of a session was in that time.
-    pub(crate) fn time(&self, session: &Session) -> bool {
+    fn time(&self, session: &Session) -> bool {
         let late_enough = self.since.is_none_or(|since| session.last.is_some_and(|last| last >= since));
         late_enough && self.until.is_none_or(|until| session.first.is_some_and(|first| first < until))
     }
@@ -226,7 +231,7 @@ impl Filter {
     }
 
     /// Whether one of the session's models is meant.
-    pub(crate) fn models(&self, session: &Session, logs: &[Log]) -> bool {
+    fn models(&self, session: &Session, logs: &[Log]) -> bool {
         self.model.is_none() || session.models(logs).into_iter().any(|model| self.model(model))
     }
 }

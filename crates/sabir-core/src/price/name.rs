@@ -2,12 +2,20 @@
 
 /// The words of a name in lower case with one hyphen between them, whatever stands between them in the text.
 pub(super) fn fold(name: &str) -> String {
-    let mut folded = String::with_capacity(name.len());
-    for word in name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-        if !folded.is_empty() {
+    let (mut folded, mut ended) = (String::with_capacity(name.len()), false);
+    for c in name.chars() {
+        if !c.is_alphanumeric() {
+            ended = !folded.is_empty();
+            continue;
+        }
+        if std::mem::take(&mut ended) {
             folded.push('-');
         }
-        folded.extend(word.chars().flat_map(char::to_lowercase));
+        if c.is_ascii() {
+            folded.push(c.to_ascii_lowercase());
+        } else {
+            folded.extend(c.to_lowercase());
+        }
     }
     folded
 }

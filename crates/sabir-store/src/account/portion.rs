@@ -7,7 +7,6 @@
 //! Nearly all are in one file. Stretches of such ones are handed out as they are, and nobody looks at the single response.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use sabir_core::history::{Key, Records, Response, Spent, Stretch, id_of};
 
@@ -57,8 +56,8 @@ pub(super) struct Counted<'l> {
     pub(super) response: Response,
 }
 
-/// Hands out every response once, with others of its kind: first those that one log tells, then those that several logs
-/// tell, each by session.
+/// Hands out every response once, with others of its kind: those that one log tells, then those that several logs tell, each
+/// by session.
 pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn FnMut(Portion<'l>)) {
     let files = || {
         let files = sessions.iter().enumerate().flat_map(|(place, session)| session.logs.iter().map(move |log| (place, *log)));
@@ -67,35 +66,42 @@ pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn Fn
     let beyond: Vec<Counted<'l>> =
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
     let of_beyond: Vec<Key> = beyond.iter().map(|counted| counted.response.key().to_le_bytes()).collect();
-    let repeated = Repeated::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
-    let mut several: HashMap<u64, Counted<'l>, DigestState> = HashMap::default();
-    let mut count = |key: Key, new: Counted<'l>| match several.entry(u64::from_le_bytes(key)) {
-        // Two agents never share a key by more than chance: their ids are of other shapes.
-        Entry::Vacant(entry) => drop(entry.insert(new)),
-        Entry::Occupied(mut entry) => entry.get_mut().merge(&new),
-    };
+    let met = Met::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
+    // Stretches with a response that another log may tell too.
+    let mut doubtful: Vec<(Portion<'l>, &'l [Key])> = Vec::new();
     for (session, account) in files() {
         let mut rest = account.keys();
         for (stretch, records) in account.stretches() {
-            let model = account.model(stretch.model).unwrap_or_default();
             let (keys, others) = rest.split_at(stretch.responses as usize);
             rest = others;
-            if !keys.iter().any(|key| repeated.has(*key)) {
-                take(Portion { session, model, stretch, apart: Apart::Many(records) });
-                continue;
-            }
-            for (key, response) in keys.iter().zip(records) {
-                let new = Counted { session, model, response };
-                if repeated.has(*key) {
-                    count(*key, new);
-                } else {
-                    take(Portion::of(new));
-                }
+            let model = account.model(stretch.model).unwrap_or_default();
+            let portion = Portion { session, model, stretch, apart: Apart::Many(records) };
+            if keys.iter().any(|key| met.again(*key)) {
+                doubtful.push((portion, keys));
+            } else {
+                take(portion);
             }
         }
     }
-    of_beyond.iter().zip(beyond).for_each(|(key, new)| count(*key, new));
-    let mut several: Vec<Counted<'l>> = several.into_values().collect();
+    let mut repeated = Repeated::of(&met, doubtful.iter().map(|(_, keys)| *keys).chain([&*of_beyond]));
+    for (portion, keys) in doubtful {
+        if !keys.iter().any(|key| repeated.has(*key)) {
+            take(portion);
+            continue;
+        }
+        for (key, response) in keys.iter().zip(portion.responses()) {
+            let new = Counted { session: portion.session, model: portion.model, response };
+            if !repeated.count(*key, new) {
+                take(Portion::of(new));
+            }
+        }
+    }
+    for (key, new) in of_beyond.iter().zip(beyond) {
+        if !repeated.count(*key, new) {
+            take(Portion::of(new));
+        }
+    }
+    let mut several = repeated.several;
     several.sort_by_key(|counted| counted.session);
     several.into_iter().map(Portion::of).for_each(take);
 }
@@ -149,27 +155,41 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
     list
 }
 
-/// The keys that come more than once.
-struct Repeated {
-    met: Met,
-    /// How often those came that may have come again.
-    counts: HashMap<u64, u32, DigestState>,
+/// The responses whose keys come more than once.
+struct Repeated<'l> {
+    /// By key, the place in the list, which is beyond its end as long as the response was not counted.
+    places: HashMap<u64, usize, DigestState>,
+    several: Vec<Counted<'l>>,
 }
 
-impl Repeated {
-    /// Looks for them in lists of keys.
-    fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
-        let met = Met::of(&lists);
-        let mut counts: HashMap<u64, u32, _> = HashMap::default();
-        for key in lists().flatten().map(|key| u64::from_le_bytes(*key)).filter(|key| met.again(*key)) {
-            *counts.entry(key).or_default() += 1;
+impl<'l> Repeated<'l> {
+    /// Looks for their keys in lists that have all keys which may be among them.
+    fn of<'k>(met: &Met, lists: impl Iterator<Item = &'k [Key]>) -> Self {
+        let mut counts: HashMap<u64, usize, DigestState> = HashMap::default();
+        for key in lists.flatten().filter(|key| met.again(**key)) {
+            *counts.entry(u64::from_le_bytes(*key)).or_default() += 1;
         }
-        Self { met, counts }
+        counts.retain(|_, count| *count > 1);
+        counts.values_mut().for_each(|place| *place = usize::MAX);
+        Self { several: Vec::with_capacity(counts.len()), places: counts }
     }
 
     fn has(&self, key: Key) -> bool {
-        let key = u64::from_le_bytes(key);
-        self.met.again(key) && self.counts.get(&key).is_some_and(|count| *count > 1)
+        self.places.contains_key(&u64::from_le_bytes(key))
+    }
+
+    /// Counts what another log tells too; whether it does.
+    fn count(&mut self, key: Key, new: Counted<'l>) -> bool {
+        let Some(place) = self.places.get_mut(&u64::from_le_bytes(key)) else { return false };
+        match self.several.get_mut(*place) {
+            // Two agents never share a key by more than chance: their ids are of other shapes.
+            Some(known) => known.merge(&new),
+            None => {
+                *place = self.several.len();
+                self.several.push(new);
+            }
+        }
+        true
     }
 }
 
@@ -180,7 +200,7 @@ struct Met {
 }
 
 impl Met {
-    /// So many places there are for each key. One in so many, about, meets another key there.
+    /// So many places there are for each key, which takes two of them. One key in a hundred, about, meets others there.
     const ROOM: usize = 16;
 
     fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
@@ -188,22 +208,26 @@ impl Met {
         let words = (count * Self::ROOM).next_power_of_two().div_ceil(64);
         let mut met = Self { once: vec![0; words], again: vec![0; words] };
         for key in lists().flatten() {
-            let (word, bit) = met.place(u64::from_le_bytes(*key));
-            met.again[word] |= met.once[word] & bit;
-            met.once[word] |= bit;
+            let (word, bits) = met.place(*key);
+            if met.once[word] & bits == bits {
+                met.again[word] |= bits;
+            }
+            met.once[word] |= bits;
         }
         met
     }
 
     /// Whether the key may have come again.
-    fn again(&self, key: u64) -> bool {
-        let (word, bit) = self.place(key);
-        self.again[word] & bit != 0
+    fn again(&self, key: Key) -> bool {
+        let (word, bits) = self.place(key);
+        self.again[word] & bits == bits
     }
 
+    /// Both places are in one word, so that it is looked at once.
     #[allow(clippy::cast_possible_truncation, reason = "the number of words is a power of two")]
-    fn place(&self, key: u64) -> (usize, u64) {
-        ((key >> 6) as usize & (self.once.len() - 1), 1 << (key % 64))
+    fn place(&self, key: Key) -> (usize, u64) {
+        let key = u64::from_le_bytes(key);
+        ((key >> 12) as usize & (self.once.len() - 1), 1 << (key % 64) | 1 << ((key >> 6) % 64))
     }
 }
 
@@ -219,12 +243,12 @@ mod tests {
             let twice: Vec<Key> = keys.clone().step_by(10).collect();
             let all: Vec<Key> = keys.clone().chain(twice.iter().copied()).collect();
             let lists = || all.chunks(7);
-            let (met, repeated) = (Met::of(lists), Repeated::of(lists));
-            let again = |key: &Key| met.again(u64::from_le_bytes(*key));
+            let met = Met::of(lists);
+            let repeated = Repeated::of(&met, lists());
             assert!(all.iter().all(|key| repeated.has(*key) == twice.contains(key)));
-            assert!(twice.iter().all(again));
-            let others = keys.filter(|key| !twice.contains(key) && again(key)).count();
-            assert!(others <= usize::try_from(count / 8).expect("small") + 2, "{others} of {count}");
+            assert!(twice.iter().all(|key| met.again(*key)));
+            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
+            assert!(others <= usize::try_from(count / 30).expect("small") + 2, "{others} of {count}");
         }
     }
 }

@@ -160,6 +160,8 @@ pub fn read(files: Vec<LogFile>, mut index: Index, watch: &mut dyn FnMut(usize, 
         }
         none.insert(*place);
     }
+    // Who looks at them in the order of the files the next time goes on in memory as it goes on in the list.
+    changed.sort_by_key(Change::place);
     let entries: Vec<Entry<'_>> = changed.into_iter().map(|change| change.entry(&logs, &databases)).collect();
     // Who cannot write the index reads more the next time; nothing else is lost.
     let _ = index.keep(&entries);
@@ -208,6 +210,14 @@ enum Entry<'l> {
 }
 
 impl Change {
+    /// Where it comes among the others.
+    fn place(&self) -> usize {
+        match self {
+            Self::Log(place) => *place,
+            Self::Database(_) => usize::MAX,
+        }
+    }
+
     fn entry<'l>(self, logs: &'l [Log], databases: &'l [Log]) -> Entry<'l> {
         match self {
             Self::Log(place) => Entry::Log(&logs[place]),

@@ -105,7 +105,7 @@ fn a_database_in_use_is_read_by_session() {
     let sessions = account::sessions(&logs.logs);
     assert_eq!(sessions.len(), 1);
     let session = &sessions[0];
-    assert_eq!((session.title(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
+    assert_eq!((session.account(&logs.logs).title(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
     assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
     let portions = crate::portions(&logs.logs, &sessions);
     let costs: Vec<Option<Paid>> = portions.iter().flat_map(Portion::responses).map(|response| response.cost).collect();

@@ -345,7 +345,7 @@ fn an_older_chat_of_gemini_is_read_message_by_message() {
         let logs = home.read(false);
         let (sessions, output, _) = counted(&logs);
         let session = &sessions[0];
-        assert_eq!((sessions.len(), output, session.title()), (1, answers * 6, Some("Do it")));
+        assert_eq!((sessions.len(), output, session.account(&logs.logs).title()), (1, answers * 6, Some("Do it")));
         assert_eq!(session.outcome, Outcome::Completed);
         let (mut texts, mut last) = (0, None);
         whole::events(session, &logs.logs, &mut |event| match &event.kind {

@@ -99,7 +99,11 @@ fn a_run_that_ends_anywhere_is_listed_as_far_as_it_goes() {
         assert!(seqs.iter().zip(1..).all(|(seq, number)| *seq == number) && seqs.len() >= before, "cut at {length}: {seqs:?}");
         before = seqs.len();
         let outcome = if before as u64 == EVENTS { Outcome::Completed } else { Outcome::Crashed };
-        assert_eq!((past.sessions[0].outcome, past.sessions[0].title()), (outcome, Some("say it")), "cut at {length}");
+        assert_eq!(
+            (past.sessions[0].outcome, past.sessions[0].account(&past.logs).title()),
+            (outcome, Some("say it")),
+            "cut at {length}"
+        );
     }
     assert_eq!(before as u64, EVENTS);
 }
@@ -109,7 +113,9 @@ fn a_run_that_is_over_is_read_once() {
     let (_folder, home) = home();
     let (segment, bytes) = written(&home);
     let with_index = || past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
-    let outcome = |past: &Past| past.sessions.first().map(|session| (session.outcome, session.title().map(str::to_owned)));
+    let outcome = |past: &Past| {
+        past.sessions.first().map(|session| (session.outcome, session.account(&past.logs).title().map(str::to_owned)))
+    };
     let told = outcome(&listed(&home));
     assert_eq!((told.as_ref().map(|told| told.0), outcome(&with_index())), (Some(Outcome::Completed), told.clone()));
     let time = fs::metadata(&segment).and_then(|data| data.modified()).expect("a time");

@@ -99,9 +99,10 @@ pub fn rows(past: &Past) -> Vec<Row> {
     let sums = usage::by_session(&past.logs, &past.sessions, Table::embedded());
     let row = |(session, sum): (&Session, &Sum)| {
         let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
+        let account = session.account(&past.logs);
         Row {
-            cwd: session.cwd().map(str::to_owned),
-            title: session.title().map(str::to_owned),
+            cwd: account.cwd().map(str::to_owned),
+            title: account.title().map(str::to_owned),
             model: session.models(&past.logs).first().map(ToString::to_string),
             started: session.first,
             last: session.last,

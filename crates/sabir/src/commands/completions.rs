@@ -69,7 +69,7 @@ fn offered(begins: &OsStr, chosen: impl Fn(&Session, &[Log]) -> bool) -> Vec<Com
         all.filter(|session| session.id.starts_with(begins) && chosen(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let offered = sessions.into_iter().take(OFFERED).enumerate().map(|(place, session)| {
-        let title: String = visible(session.title().unwrap_or_default()).chars().take(60).collect();
+        let title: String = visible(session.account(&past.logs).title().unwrap_or_default()).chars().take(60).collect();
         let about = format!("{}  {title}", session.agent.id.0);
         CompletionCandidate::new(&session.id).help(Some(about.into())).display_order(Some(place))
     });

@@ -24,10 +24,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
     }
     let past = past::load(which.agent, !arguments.which.no_index);
     let sessions: Vec<&Session> = if arguments.ids.is_empty() {
-        past.sessions
-            .iter()
-            .filter(|session| which.session(session) && which.time(session) && which.models(session, &past.logs))
-            .collect()
+        past.sessions.iter().filter(|session| which.session(session, &past.logs)).collect()
     } else {
         arguments.ids.iter().map(|id| past.session(id)).collect::<Result<_, _>>()?
     };
@@ -38,7 +35,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
         let options = view::Options {
             job_id: Some(session.id.clone()),
             run_id: Some(session.id.clone()),
-            prompt: session.title().map(str::to_owned),
+            prompt: session.account(&past.logs).title().map(str::to_owned),
             ..view::Options::default()
         };
         let mut jobs = Jobs::new(&options);

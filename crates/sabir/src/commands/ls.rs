@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         .sessions
         .iter()
         .zip(&sums)
-        .filter(|(session, _)| which.session(session) && which.time(session) && which.models(session, &past.logs))
+        .filter(|(session, _)| which.session(session, &past.logs))
         .filter(|(session, _)| status.is_none_or(|status| state(&past, session).eq_ignore_ascii_case(status)))
         .collect();
     sessions.sort_by_key(|(session, _)| std::cmp::Reverse(session.last));
@@ -76,8 +76,8 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 grouped(sum.spent.total()),
                 sum.cost().0.map_or_else(|| "—".to_owned(), cents),
                 session.calls.to_string(),
-                table::fit(&visible(&folder(session.cwd())), FOLDER),
-                visible(session.title().unwrap_or("—")),
+                table::fit(&visible(&folder(session.account(&past.logs).cwd())), FOLDER),
+                visible(session.account(&past.logs).title().unwrap_or("—")),
             ]
         })
         .collect();
@@ -218,14 +218,14 @@ impl Spare {
 }
 
 fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
-    let (cost_usd, cost_source) = sum.cost();
+    let (account, (cost_usd, cost_source)) = (session.account(&past.logs), sum.cost());
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
         agent: session.agent.id.0,
-        agent_version: session.version(),
-        cwd: session.cwd(),
-        prompt: session.title(),
+        agent_version: account.version(),
+        cwd: account.cwd(),
+        prompt: account.title(),
         first: session.first.and_then(Timestamp::from_millis),
         last: session.last.and_then(Timestamp::from_millis),
         outcome: state(past, session),

@@ -64,8 +64,8 @@ fn timeline(past: &Past, session: &Session) -> Result<(Shown, Timeline), Failure
     tell(&mut lines);
     let last = view.seq();
     let mut overview = overview.overview();
-    overview.title = overview.title.or_else(|| session.title().map(str::to_owned));
-    overview.cwd = overview.cwd.or_else(|| session.cwd().map(str::to_owned));
+    overview.title = overview.title.or_else(|| session.account(&past.logs).title().map(str::to_owned));
+    overview.cwd = overview.cwd.or_else(|| session.account(&past.logs).cwd().map(str::to_owned));
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH);
     let (created, updated) = (time(session.first), time(session.last));
     let shown = Shown { session: id, last, folded: last, overview, shell: None, takes: Vec::new(), created, updated };

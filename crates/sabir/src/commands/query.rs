@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     let which = Filter::new(&arguments.which, &zone)?;
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
-    let chosen = |session: &Session| which.session(session) && which.time(session) && which.models(session, &past.logs);
+    let chosen = |session: &Session| which.session(session, &past.logs);
     let subject = Subject {
         sessions: &past.sessions,
         logs: &past.logs,

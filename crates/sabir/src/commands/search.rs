@@ -40,11 +40,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("there is no word to look for").hint("give one or more: `sabir search parser`"));
     };
     let past = past::load(which.agent, !arguments.which.no_index);
-    let mut sessions: Vec<&Session> = past
-        .sessions
-        .iter()
-        .filter(|session| which.session(session) && which.time(session) && which.models(session, &past.logs))
-        .collect();
+    let mut sessions: Vec<&Session> = past.sessions.iter().filter(|session| which.session(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let ids = ShortIds::new(&past);
     let mut out = Out::default();

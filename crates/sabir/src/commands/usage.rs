@@ -25,8 +25,9 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let past = past::load(which.agent, !arguments.which.no_index);
     past::tell_bad_lines(&past.logs);
-    let chosen =
-        |portion: &Portion<'_>| !which.narrows() || which.session(&past.sessions[portion.session]) && which.model(portion.model);
+    let chosen = |portion: &Portion<'_>| {
+        !which.narrows() || which.project(&past.sessions[portion.session], &past.logs) && which.model(portion.model)
+    };
     let question = Question { by, since: which.since, until: which.until, zone };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
     let answer = usage::usage(&past.logs, &past.sessions, &chosen, &question, prices);

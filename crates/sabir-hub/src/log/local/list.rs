@@ -146,6 +146,7 @@ pub(super) fn tokens(spent: &Spent) -> Tokens {
 fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> Session {
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let text = |text: Option<&str>| text.map(str::to_owned);
+    let account = logged.account(&past.logs);
     let known = logged.spent.total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
@@ -156,11 +157,11 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
     };
     let overview = Overview {
         agent: Some(logged.agent.id.0.to_owned()),
-        agent_version: text(logged.version()),
+        agent_version: text(account.version()),
         agent_session_id: (!is_run).then(|| logged.id.clone()),
         model: text(logged.models(&past.logs).first().copied().filter(|model| !model.is_empty())),
-        cwd: text(logged.cwd()),
-        title: text(logged.title()),
+        cwd: text(account.cwd()),
+        title: text(account.title()),
         phase,
         runs: 1,
         tool_calls: logged.calls,

@@ -30,6 +30,8 @@ pub struct History {
     pub roots: &'static [Root],
     /// What a file is, by the names of the folders below the root and its own. `None`: nothing of ours.
     pub part: for<'p> fn(&[&'p str]) -> Option<Part<'p>>,
+    /// What alone is of ours in folders of which there are many.
+    pub only: Option<Only>,
     /// Reads a session whole: its own file first, then what belongs to it.
     pub dialect: DialectEntry,
     /// Takes note of one line in short. Everything it must remember is in the ledger, so that reading can go on where
@@ -50,6 +52,15 @@ pub struct Root {
     pub home: &'static str,
     /// The folder of logs below the agent's folder, or the one file that it keeps.
     pub below: &'static str,
+}
+
+/// In folders that are so deep below the root, the one name that leads to logs: nothing else in them is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Only {
+    /// How many folders below the root: 1 for those that are in it.
+    pub depth: usize,
+    /// The name, of a file or of a folder.
+    pub name: &'static str,
 }
 
 /// What a file of a history is.

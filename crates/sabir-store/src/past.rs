@@ -48,7 +48,10 @@ pub fn load(
     failures.extend(unreadable);
     of_journal.retain(|run| chosen(run.log.file.agent));
     let mut sessions = account::sessions(&logs);
-    let ids: HashSet<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
+    let ids: HashSet<&str> = match *of_journal {
+        [] => HashSet::new(),
+        _ => sessions.iter().map(|session| session.id.as_str()).collect(),
+    };
     let is_part = |run: &RunLog| run.session.as_deref().is_some_and(|id| ids.contains(id));
     let (parts, alone): (Vec<RunLog>, Vec<RunLog>) = of_journal.into_iter().partition(is_part);
     let mut add = |runs: Vec<RunLog>| {

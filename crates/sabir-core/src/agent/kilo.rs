@@ -24,6 +24,7 @@ pub const AGENT: Agent = Agent {
 const HISTORY: History = History {
     roots: &[Root { variable: Some("XDG_DATA_HOME"), home: ".local/share", below: "kilo/kilo.db" }],
     part: |path| (path == ["kilo.db"]).then_some(Part::Database),
+    only: None,
     // The rows are those of OpenCode, and do not tell whose they are.
     dialect: DialectEntry { detect: |_| Match::No, ..parts::history::DIALECT },
     note: parts::history::note,

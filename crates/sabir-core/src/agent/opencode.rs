@@ -30,6 +30,7 @@ pub const AGENT: Agent = Agent {
 const HISTORY: History = History {
     roots: &[Root { variable: Some("XDG_DATA_HOME"), home: ".local/share", below: "opencode/opencode.db" }],
     part: |path| (path == ["opencode.db"]).then_some(Part::Database),
+    only: None,
     dialect: parts::history::DIALECT,
     note: parts::history::note,
     enough: parts::history::enough,

@@ -65,3 +65,21 @@ fn a_log_says_the_same_in_short_and_whole() {
     }
     assert!(logs > 0, "no fixture is a log");
 }
+
+#[test]
+fn what_is_not_looked_at_is_no_log() {
+    let mut histories = 0;
+    for (history, only) in agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).filter_map(|h| Some((h, h.only?))) {
+        histories += 1;
+        // Names that logs have somewhere.
+        let names =
+            ["events.jsonl", "agent-1.jsonl", "session-2026-11-15T18-02-12345678.json", "a_b.jsonl", "chats", "subagents"];
+        for others in names.iter().filter(|name| **name != only.name).flat_map(|name| names.map(|last| [*name, last])) {
+            for count in 1..=others.len() {
+                let path: Vec<&str> = std::iter::repeat_n("folder", only.depth).chain(others[..count].iter().copied()).collect();
+                assert_eq!((history.part)(&path), None, "{path:?}");
+            }
+        }
+    }
+    assert!(histories > 0, "no agent has such folders");
+}

@@ -76,6 +76,8 @@ pub struct Found {
 
 /// How deep folders are looked into. No agent nests so deep, and a link may go in circles.
 const DEPTH: usize = 12;
+/// So many names of a folder are many.
+const MANY: usize = 8;
 
 /// Finds the logs of the agents that the choice says yes to.
 pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
@@ -126,10 +128,10 @@ impl Walk<'_> {
             Ok(look) if look.is_file => {
                 let name = self.root.file_name().and_then(|name| name.to_str());
                 if let Some(role) = name.and_then(|name| self.role(name)) {
-                    self.file("", role);
+                    self.file("", role, &look);
                 }
             }
-            Ok(_) => self.folder(&mut String::new()),
+            Ok(look) => self.listed(&mut String::new(), &look),
             // An agent that was never used has no folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.found.failures.push((self.root.to_path_buf(), error)),
@@ -138,11 +140,40 @@ impl Walk<'_> {
 
     /// Looks into the folder at a path below the root, which is as it was afterwards.
     fn folder(&mut self, below: &mut String) {
+        if let Some(only) = self.history.only.filter(|only| only.depth == depth(below)) {
+            return self.only(below, only.name);
+        }
+        match self.base.look(below) {
+            Ok(look) => self.listed(below, &look),
+            Err(error) => self.found.failures.push((self.path(below), error)),
+        }
+    }
+
+    /// Looks at the one name in a folder that matters.
+    fn only(&mut self, below: &mut String, name: &str) {
+        let length = below.len();
+        below.push('/');
+        below.push_str(name);
+        match (self.base.look(below), self.role(below)) {
+            (Ok(look), Some(role)) => self.file(below, role, &look),
+            (Ok(look), None) if !look.is_file => self.listed(below, &look),
+            (Ok(_), None) => {}
+            // Most such folders have nothing of ours in them.
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), _) => self.found.failures.push((self.path(below), error)),
+        }
+        below.truncate(length);
+    }
+
+    /// Looks at all that is in a folder of which that is seen.
+    fn listed(&mut self, below: &mut String, look: &Look) {
         let path = self.path(below);
-        let names = match self.base.look(below).and_then(|look| names(self.index, &path, &look)) {
+        let names = match names(self.index, &path, look) {
             Ok(names) => names,
             Err(error) => return self.found.failures.push((path, error)),
         };
+        // To open a folder pays off when many are asked from there.
+        let near = names.iter().nth(MANY).is_some().then(|| Base::new(&path));
         let length = below.len();
         for (name, is_folder) in names.iter() {
             if length > 0 {
@@ -151,9 +182,12 @@ impl Walk<'_> {
             below.push_str(name);
             if !is_folder {
                 if let Some(role) = self.role(below) {
-                    self.file(below, role);
+                    match near.as_ref().map_or_else(|| self.base.look(below), |near| near.look(name)) {
+                        Ok(look) => self.file(below, role, &look),
+                        Err(error) => self.found.failures.push((self.path(below), error)),
+                    }
                 }
-            } else if below.split('/').count() < DEPTH {
+            } else if depth(below) < DEPTH {
                 self.folder(below);
             }
             below.truncate(length);
@@ -178,24 +212,22 @@ impl Walk<'_> {
         })
     }
 
-    fn file(&mut self, below: &str, role: Role) {
-        let path = self.path(below);
-        match self.base.look(below) {
-            Ok(look) if look.is_file => {
-                // What was written last to a database is in a file beside it.
-                let beside = (role == Role::Database).then(|| Look::at(&with_ending(&path, "-wal")).ok()).flatten();
-                self.found.files.push(LogFile {
-                    agent: self.agent,
-                    role,
-                    size: look.size + beside.map_or(0, |beside| beside.size),
-                    modified: look.modified.max(beside.map_or(0, |beside| beside.modified)),
-                    identity: look.identity,
-                    path,
-                });
-            }
-            Ok(_) => {}
-            Err(error) => self.found.failures.push((path, error)),
+    /// Takes what is seen at a path below the root, if it is a file.
+    fn file(&mut self, below: &str, role: Role, look: &Look) {
+        if !look.is_file {
+            return;
         }
+        let path = self.path(below);
+        // What was written last to a database is in a file beside it.
+        let beside = (role == Role::Database).then(|| Look::at(&with_ending(&path, "-wal")).ok()).flatten();
+        self.found.files.push(LogFile {
+            agent: self.agent,
+            role,
+            size: look.size + beside.map_or(0, |beside| beside.size),
+            modified: look.modified.max(beside.map_or(0, |beside| beside.modified)),
+            identity: look.identity,
+            path,
+        });
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -207,6 +239,11 @@ impl Walk<'_> {
         }
         path
     }
+}
+
+/// How many folders below the root a folder is.
+fn depth(below: &str) -> usize {
+    1 + memchr::memchr_iter(b'/', below.as_bytes()).count()
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

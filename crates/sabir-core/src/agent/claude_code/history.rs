@@ -10,7 +10,7 @@ mod note;
 mod whole;
 
 use super::super::{DialectEntry, Match};
-use crate::history::{History, Part, Root, stem};
+use crate::history::{History, Only, Part, Root, stem};
 use crate::json;
 
 /// Where it is and how it is read.
@@ -21,6 +21,7 @@ pub(super) const HISTORY: History = History {
         Root { variable: None, home: ".config/claude", below: "projects" },
     ],
     part,
+    only: Some(Only { depth: 2, name: "subagents" }),
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

@@ -35,6 +35,7 @@ pub(super) const HISTORY: History = History {
         Root { variable: Some("CODEX_HOME"), home: ".codex", below: "archived_sessions" },
     ],
     part,
+    only: None,
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

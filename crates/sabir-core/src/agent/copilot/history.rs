@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::super::{DialectEntry, Match};
-use crate::history::{History, Part, Root, Spent};
+use crate::history::{History, Only, Part, Root, Spent};
 use crate::json::{self, Str};
 
 /// Where it is and how it is read.
 pub(super) const HISTORY: History = History {
     roots: &[Root { variable: Some("COPILOT_HOME"), home: ".copilot", below: "session-state" }],
     part,
+    only: Some(Only { depth: 1, name: "events.jsonl" }),
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

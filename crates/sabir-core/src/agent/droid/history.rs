@@ -19,6 +19,7 @@ pub(super) const HISTORY: History = History {
     // The variable names a home folder, not the agent's.
     roots: &[Root { variable: Some("FACTORY_HOME_OVERRIDE"), home: "", below: ".factory/sessions" }],
     part,
+    only: None,
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::super::{DialectEntry, Match};
 use crate::event::Text;
-use crate::history::{History, Part, Root, Spent, stem};
+use crate::history::{History, Only, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
 use whole::{Call, Thought};
 
@@ -22,6 +22,7 @@ pub(super) const HISTORY: History = History {
     // The variable names a home folder, not the agent's.
     roots: &[Root { variable: Some("GEMINI_CLI_HOME"), home: "", below: ".gemini/tmp" }],
     part,
+    only: Some(Only { depth: 1, name: "chats" }),
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

@@ -18,6 +18,7 @@ use crate::json::{self, Str};
 pub(super) const HISTORY: History = History {
     roots: &[Root { variable: Some("PI_CODING_AGENT_DIR"), home: ".pi/agent", below: "sessions" }],
     part,
+    only: None,
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::{DialectEntry, Match};
-use crate::history::{History, Part, Root, Spent, stem};
+use crate::history::{History, Only, Part, Root, Spent, stem};
 use crate::json::{self, Str};
 
 /// Where it is and how it is read.
@@ -22,6 +22,7 @@ pub(super) const HISTORY: History = History {
         Root { variable: Some("QWEN_RUNTIME_DIR"), home: ".qwen", below: "projects" },
     ],
     part,
+    only: Some(Only { depth: 1, name: "chats" }),
     dialect: DIALECT,
     note: note::note,
     enough: |_| false,

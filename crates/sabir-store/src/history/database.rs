@@ -189,8 +189,8 @@ enum Long {
 /// Rows are long whose data has so many bytes: with what else is in them they do not fit on one page of the database.
 const LONG: i64 = 3_800;
 
-/// How much of a long row is read first.
-const HEAD: usize = 512;
+/// How much of a long row is read first: no more than what is always on the page of its beginning.
+const HEAD: usize = 352;
 
 /// Gives the messages of a session, each with its parts behind it.
 fn rows(snapshot: &Transaction<'_>, session: &str, long: Long, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {

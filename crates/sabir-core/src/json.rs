@@ -311,6 +311,12 @@ pub(crate) fn is_own_unit(digits: &[u8]) -> bool {
     digits.first_chunk().is_some_and(|digits| scan::is_own_unit(*digits))
 }
 
+/// How long the word is that a text begins with, behind its opening quote, if nothing in it is escaped. No word that tells
+/// what a line is, and no moment, is too long for this.
+pub(crate) fn leading_word(text: &[u8]) -> Option<usize> {
+    scan::word(text)
+}
+
 /// The text of the JSON string that a line goes on with, and what follows it.
 pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
     let scan::Quoted { end, escapes } = scan::string(json.as_bytes(), 0)?;

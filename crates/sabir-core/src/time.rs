@@ -54,24 +54,47 @@ const BEFORE_1970: i64 = 719_468;
 /// The days of each month. A leap day is left to the rule.
 const DAYS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
+/// The usual form, in three words of eight bytes. Every byte differs from it by a digit, or not at all.
+const FORM: [u64; 3] = words(b"0000-00-00T00:00:00.000Z");
+
+/// What is added to the difference of each byte so that its highest bit tells one that is too large.
+const LIMITS: [u64; 3] = limits();
+
+const fn words(text: &[u8; 24]) -> [u64; 3] {
+    let (words, _) = text.as_chunks();
+    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]), u64::from_le_bytes(words[2])]
+}
+
+const fn limits() -> [u64; 3] {
+    let mut limits = *b"0000-00-00T00:00:00.000Z";
+    let mut at = 0;
+    while at < limits.len() {
+        limits[at] = if limits[at] == b'0' { 0x80 - 10 } else { 0x7f };
+        at += 1;
+    }
+    words(&limits)
+}
+
 /// Reads `2026-11-15T17:53:23.541Z`.
 fn in_usual_form(text: &[u8]) -> Option<i64> {
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
     let text: &[u8; 24] = text.try_into().ok()?;
-    // Whether all of them are digits is asked once, at the end.
-    let mut digits = true;
-    let mut two = |at: usize| {
-        let (tens, ones) = (text[at].wrapping_sub(b'0'), text[at + 1].wrapping_sub(b'0'));
-        digits &= tens < 10 && ones < 10;
-        10 * i64::from(tens) + i64::from(ones)
-    };
-    let (year, month, day) = (100 * two(0) + two(2), two(5), two(8));
-    let (hour, minute, second) = (two(11), two(14), two(17));
-    let milli = 10 * two(20) + two(21) % 10;
-    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
-    let usual = digits && marks.iter().all(|(at, mark)| text[*at] == *mark);
-    let last = usize::try_from(month - 1).ok().and_then(|month| DAYS.get(month))?;
-    let sound = usual && year >= 1970 && (1..=*last).contains(&day) && hour < 24 && minute < 60;
-    if !sound || second > 59 {
+    let [mut date, mut time, mut rest] = words(text);
+    date ^= FORM[0];
+    time ^= FORM[1];
+    rest ^= FORM[2];
+    let too_large = date.wrapping_add(LIMITS[0]) | time.wrapping_add(LIMITS[1]) | rest.wrapping_add(LIMITS[2]);
+    if (too_large | date | time | rest) & HIGHEST != 0 {
+        return None;
+    }
+    // Each byte with the one behind it, as a number of two digits.
+    let pairs = |digits: u64| (digits.wrapping_mul(10).wrapping_add(digits >> 8)).to_le_bytes().map(i64::from);
+    let (date, time, rest, last) = (pairs(date), pairs(time), pairs(rest), rest.to_le_bytes()[6]);
+    let (year, month, day) = (100 * date[0] + date[2], date[5], time[0]);
+    let (hour, minute, second) = (time[3], time[6], rest[1]);
+    let milli = 10 * rest[4] + i64::from(last);
+    let longest = usize::try_from(month - 1).ok().and_then(|month| DAYS.get(month))?;
+    if year < 1970 || !(1..=*longest).contains(&day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     // Years that begin in March have the leap day at their end.
@@ -127,6 +150,7 @@ mod tests {
             "2026-10-31T00:00:00.000Z",
             "2026-04-30T23:59:59.999Z",
             "9999-01-01T23:59:59.999Z",
+            "2098-07-26T09:18:07.063Z",
         ] {
             assert!(in_usual_form(text.as_bytes()).is_some(), "{text}");
             assert_eq!(in_usual_form(text.as_bytes()), by_rule(text), "{text}");
@@ -136,9 +160,29 @@ mod tests {
             "2026-11-15T18:53:23.541+01:00",
             "2026-02-30T00:00:00.000Z",
             "2026-04-31T00:00:00.000Z",
+            "2026-00-30T00:00:00.000Z",
+            "2026-13-30T00:00:00.000Z",
+            "2026-04-00T00:00:00.000Z",
+            "2026-04-30T24:00:00.000Z",
+            "2026-04-30T00:60:00.000Z",
+            "2026-04-30T00:00:60.000Z",
             "not a time",
         ] {
             assert_eq!(in_usual_form(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_that_does_not_belong_is_seen_wherever_it_is() {
+        let text = *b"2026-11-15T17:53:23.541Z";
+        for (at, byte) in (0..text.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+            let mut other = text;
+            other[at] = byte;
+            let fits = if text[at].is_ascii_digit() { byte.is_ascii_digit() } else { byte == text[at] };
+            match std::str::from_utf8(&other).ok().filter(|_| fits) {
+                Some(text) => assert!(in_usual_form(&other).is_none_or(|at| Some(at) == by_rule(text)), "{text}"),
+                None => assert_eq!(in_usual_form(&other), None, "{at}: {byte}"),
+            }
         }
     }
 

@@ -123,24 +123,46 @@ pub(super) fn is_own_unit(digits: [u8; 4]) -> bool {
 pub(super) fn end(bytes: &[u8], start: usize) -> Option<usize> {
     match first_stop(bytes, start + 1, is_mark) {
         Some(end) if bytes[end] == b'"' => Some(end + 1),
-        _ => long_end(bytes, start),
+        stop => long_end(bytes, start, stop),
     }
 }
 
-/// The same of a string that is long, or has an escape in it.
+/// The same of a string that is long, or has an escape in it, which the stop is at then.
 #[inline(never)]
-fn long_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    let mut carry = false;
+fn long_end(bytes: &[u8], start: usize, stop: Option<usize>) -> Option<usize> {
+    let behind = start + 1 + SHORT;
+    // Many ids are a little longer.
+    let from = match stop.or_else(|| first_stop(bytes, behind, is_mark)) {
+        Some(end) if bytes[end] == b'"' => return Some(end + 1),
+        Some(escape) => escape,
+        None => behind + SHORT,
+    };
+    let mut at = from;
     loop {
         let mut end_of_text = [0; BLOCK];
         let block = block_at(bytes, at, &mut end_of_text)?;
-        let ends = marks(block, is_quote) & !escaped(marks(block, is_backslash), &mut carry);
-        if ends != 0 {
-            return Some(at + ends.trailing_zeros() as usize + 1);
+        // In most blocks of a long string there is no quote at all, and then backslashes do not matter either.
+        if has_quote(block) {
+            let mut carry = is_cut_escape(&bytes[from..at]);
+            let ends = marks(block, is_quote) & !escaped(marks(block, is_backslash), &mut carry);
+            if ends != 0 {
+                return Some(at + ends.trailing_zeros() as usize + 1);
+            }
         }
         at += BLOCK;
     }
+}
+
+#[inline]
+fn has_quote(block: &[u8; BLOCK]) -> bool {
+    let quotes = block.as_chunks::<LANES>().0.iter().map(|lanes| is_quote(u8x16::new(*lanes)));
+    quotes.fold(u8x16::splat(0), |any, quotes| any | quotes).to_bitmask() != 0
+}
+
+/// Whether these bytes end with a backslash that escapes what comes behind them.
+#[inline]
+fn is_cut_escape(before: &[u8]) -> bool {
+    before.last() == Some(&b'\\') && before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
 /// Which bytes are behind a backslash that escapes them, by the places of all backslashes. The carry says whether the byte
@@ -186,13 +208,40 @@ fn marks(block: &[u8; BLOCK], is: impl Fn(u8x16) -> u8x16) -> u64 {
     lanes.fold(0, |marks, (place, lanes)| marks | u64::from(is(u8x16::new(*lanes)).to_bitmask()) << (place * LANES))
 }
 
-/// The first byte that is so, if it is among the first few from there on and the text does not end so soon.
+/// The first byte that is so, if it is among the first few from there on.
 #[inline]
 fn first_stop(bytes: &[u8], start: usize, is: impl Fn(u8x16) -> u8x16) -> Option<usize> {
-    let short: &[u8; SHORT] = bytes.get(start..)?.first_chunk()?;
-    let lanes = short.as_chunks::<LANES>().0.iter().enumerate();
-    let stops = lanes.fold(0, |stops: u32, (place, lanes)| stops | is(u8x16::new(*lanes)).to_bitmask() << (place * LANES));
+    let Some(short) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else { return last_stop(bytes, start, is) };
+    let stops = short_marks(short, is);
     (stops != 0).then(|| start + stops.trailing_zeros() as usize)
+}
+
+/// The same where the text ends so soon: of its last bytes, those before the start do not count.
+#[inline(never)]
+fn last_stop(bytes: &[u8], start: usize, is: impl Fn(u8x16) -> u8x16) -> Option<usize> {
+    let stops = if let Some(short) = bytes.last_chunk() {
+        let before = start.checked_sub(bytes.len() - SHORT)?;
+        short_marks(short, is).checked_shr(u32::try_from(before).ok()?)?
+    } else {
+        // What is behind the text is nothing that stops.
+        let mut short = [b' '; SHORT];
+        let rest = bytes.get(start..)?;
+        short[..rest.len()].copy_from_slice(rest);
+        short_marks(&short, is)
+    };
+    (stops != 0).then(|| start + stops.trailing_zeros() as usize)
+}
+
+#[inline]
+fn short_marks(short: &[u8; SHORT], is: impl Fn(u8x16) -> u8x16) -> u32 {
+    let lanes = short.as_chunks::<LANES>().0.iter().enumerate();
+    lanes.fold(0, |stops: u32, (place, lanes)| stops | is(u8x16::new(*lanes)).to_bitmask() << (place * LANES))
+}
+
+/// How long the word is that these bytes begin with, up to its closing quote, if it is short and nothing in it is escaped.
+#[inline]
+pub(super) fn word(bytes: &[u8]) -> Option<usize> {
+    first_stop(bytes, 0, is_mark).filter(|end| bytes[*end] == b'"')
 }
 
 /// The bytes from there on; at the end of the text as many as there are, and zeros. `None` when there are none.
@@ -209,7 +258,11 @@ fn block_at<'b>(bytes: &'b [u8], at: usize, end_of_text: &'b mut [u8; BLOCK]) ->
 /// What a JSON string says, in memory that is taken once. `None` when it holds a pair of escapes or half of one, or what
 /// is no escape at all.
 pub(super) fn unescaped(json: &str) -> Option<String> {
-    let inside = json.strip_prefix('"')?.strip_suffix('"')?;
+    unescaped_inside(json.strip_prefix('"')?.strip_suffix('"')?)
+}
+
+/// The same of what is written between its quotes.
+pub(super) fn unescaped_inside(inside: &str) -> Option<String> {
     let mut text = String::with_capacity(inside.len());
     let mut rest = inside;
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -319,6 +372,12 @@ mod tests {
             }
         }
         assert_eq!((end("\"a\\\""), end("\"")), (None, None));
+        // Where the text ends soon behind it, or with it.
+        for (before, behind) in (0..3 * SHORT).flat_map(|before| (0..SHORT).map(move |behind| (before, behind))) {
+            let text = format!("\"{}\"a{}", "\"".repeat(before), "x".repeat(behind));
+            assert_eq!(super::end(text.as_bytes(), before), Some(before + 2), "{text}");
+            assert_eq!(super::word(&text.as_bytes()[before + 2..]), None, "{text}");
+        }
     }
 
     #[test]

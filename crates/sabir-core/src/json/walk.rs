@@ -203,12 +203,36 @@ impl<'a> Walk<'a> {
         self.parse()
     }
 
+    /// The next value, if it is a whole number, of a size that moments have.
+    #[inline]
+    pub(crate) fn integer(&mut self) -> Result<Option<i64>, NotJson> {
+        if self.peek() == b'-' {
+            return self.parse();
+        }
+        Ok(self.number()?.and_then(|number| i64::try_from(number).ok()))
+    }
+
     /// The value behind a key of the object that comes next, if there is one of that kind.
     pub(crate) fn parse_in<T: std::str::FromStr>(&mut self, wanted: &[u8]) -> Result<Option<T>, NotJson> {
+        self.value_in(wanted, Self::parse)
+    }
+
+    /// The same of a whole number that is not negative.
+    #[inline]
+    pub(crate) fn number_in(&mut self, wanted: &[u8]) -> Result<Option<u64>, NotJson> {
+        self.value_in(wanted, Self::number)
+    }
+
+    #[inline]
+    fn value_in<T>(
+        &mut self,
+        wanted: &[u8],
+        read: impl Fn(&mut Self) -> Result<Option<T>, NotJson>,
+    ) -> Result<Option<T>, NotJson> {
         let mut value = None;
         self.fields(|walk, key| {
             if key == wanted {
-                value = walk.parse()?;
+                value = read(walk)?;
                 return Ok(());
             }
             walk.skip()
@@ -288,6 +312,11 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// All that comes.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     /// Whether nothing comes any more.
     pub(crate) fn end(&mut self) -> Result<(), NotJson> {
         if self.peek() == 0 && self.at == self.bytes.len() { Ok(()) } else { Err(NotJson) }
@@ -306,7 +335,12 @@ pub(crate) fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
 /// The same where it has escapes or bytes that are no text.
 #[cold]
 fn unescaped(inside: &[u8]) -> Result<Str<'static>, NotJson> {
-    let json = format!("\"{}\"", text_of(inside));
+    let inside = text_of(inside);
+    let is_plain = inside.bytes().all(|byte| byte >= b' ');
+    if let Some(text) = scan::unescaped_inside(&inside).filter(|_| is_plain) {
+        return Ok(Str(Cow::Owned(text)));
+    }
+    let json = format!("\"{inside}\"");
     let text: String = serde_json::from_str(&super::without_lone_surrogates(&json)).map_err(|_| NotJson)?;
     Ok(Str(Cow::Owned(text)))
 }
@@ -379,6 +413,9 @@ mod tests {
             assert_eq!(number(json), None, "{json}");
         }
         assert_eq!(Walk::over(b"0.25").parse::<f64>(), Ok(Some(0.25)));
+        let integers = ["-7", "7", "-7.5", "9223372036854775807", "9223372036854775808", "null"];
+        let read = integers.map(|json| Walk::over(json.as_bytes()).integer().expect("JSON"));
+        assert_eq!(read, [Some(-7), Some(7), None, Some(i64::MAX), None, None]);
     }
 
     #[test]

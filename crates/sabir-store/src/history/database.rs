@@ -2,6 +2,8 @@
 //!
 //! A database may be in use. It is opened for reading only, all of it is read at one moment, and nothing waits long for it.
 
+mod short;
+
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::blob::Blob;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, Row, Transaction, params, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Row, Statement, Transaction, params};
 use sabir_core::history::Ledger;
 use sabir_core::line::text_of;
 use serde::Serialize;
@@ -23,23 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
     let Some(history) = &log.agent.history else { return Ok(Vec::new()) };
     let read = |snapshot: &Transaction<'_>| {
-        let mut ledgers: HashMap<String, Ledger> = HashMap::new();
         let list = sessions(snapshot)?;
-        for session in &list {
-            let ledger = ledgers.entry(session.id.clone()).or_default();
-            session.line().iter().for_each(|line| (history.note)(ledger, line.as_bytes()));
-        }
-        rows(snapshot, None, Long::Head(history.enough), |session, line| {
-            if let Some(ledger) = ledgers.get_mut(session) {
-                (history.note)(ledger, line);
-            }
-        })?;
-        let mut of_session = |(session, root): (&Session, usize)| {
+        let of_session = |((session, root), ledger): ((&Session, usize), Ledger)| {
             let id = list[root].id.clone();
             let role = if id == session.id { Role::Session(id) } else { Role::Of(id) };
-            (role, ledgers.remove(&session.id).unwrap_or_default())
+            (role, ledger)
         };
-        Ok(list.iter().zip(roots(&list)).map(&mut of_session).collect())
+        let ledgers = short::ledgers(snapshot, &list, history)?;
+        Ok(list.iter().zip(roots(&list)).zip(ledgers).map(of_session).collect())
     };
     at_one_moment(&log.path, read)
 }
@@ -86,7 +79,7 @@ impl Database {
         of_it.sort_by_key(|session| session.id != id);
         for session in of_it {
             session.line().iter().for_each(|line| take(line.as_bytes()));
-            rows(&snapshot, Some(&session.id), Long::Whole, |_, line| take(line))?;
+            rows(&snapshot, &session.id, Long::Whole, &mut take)?;
         }
         Ok(())
     }
@@ -193,108 +186,107 @@ enum Long {
     Head(fn(&[u8]) -> bool),
 }
 
-/// Rows are long from here on, in bytes: they do not fit on one page of the database.
-const LONG: i64 = 4_096;
+/// Rows are long whose data has so many bytes: with what else is in them they do not fit on one page of the database.
+const LONG: i64 = 3_800;
 
-/// How much of a long row is read first.
-const HEAD: usize = 512;
+/// How much of a long row is read first: no more than what is always on the page of its beginning.
+const HEAD: usize = 352;
 
-/// Gives the messages, each with its parts behind it, of one session or of all, with the session of each.
-fn rows(
-    snapshot: &Transaction<'_>,
-    session: Option<&str>,
-    long: Long,
-    mut take: impl FnMut(&str, &[u8]),
-) -> rusqlite::Result<()> {
-    let of_session = if session.is_some() { "WHERE session_id = ?1" } else { "" };
-    let mut messages = snapshot.prepare(&format!(
-        "SELECT id, time_created, data, session_id FROM message {of_session} ORDER BY session_id, time_created, id"
-    ))?;
+/// Gives the messages of a session, each with its parts behind it.
+fn rows(snapshot: &Transaction<'_>, session: &str, long: Long, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {
+    let mut messages = snapshot
+        .prepare("SELECT id, time_created, data, session_id FROM message WHERE session_id = ?1 ORDER BY time_created, id")?;
     // The length of a row is known before it is read.
     let mut parts = snapshot.prepare(
         "SELECT id, time_created, CASE WHEN octet_length(data) < ?2 THEN data END, rowid FROM part WHERE message_id = ?1 ORDER BY id",
     )?;
-    let mut whole = snapshot.prepare("SELECT data FROM part WHERE rowid = ?1")?;
-    let mut heads = Heads { snapshot, blob: None, head: [0; HEAD] };
+    let mut long_parts = LongParts::new(snapshot)?;
     let limit = if matches!(long, Long::Whole) { i64::MAX } else { LONG };
     let mut line = Vec::new();
-    let mut found = messages.query(params_from_iter(session))?;
+    let mut take = |line: &mut Vec<u8>| {
+        // Whatever the data is, it stays on the line.
+        while let Some(end_of_line) = memchr::memchr2(b'\n', b'\r', line) {
+            line[end_of_line] = b' ';
+        }
+        take(line);
+    };
+    let mut found = messages.query(params![session])?;
     while let Some(row) = found.next()? {
-        let session: String = row.get(3)?;
-        write_line(&mut line, "message", &[("session", row.get_ref(3)?)], row, row.get_ref(2)?)?;
-        take(&session, &line);
-        let message = row.get_ref(0)?;
+        let (message, session) = (row.get_ref(0)?, row.get_ref(3)?);
+        let fields = [("session", session), ("id", message), ("created", row.get_ref(1)?)];
+        write_line(&mut line, "message", &fields, row.get_ref(2)?)?;
+        take(&mut line);
         let mut of_message = parts.query(params![ToSqlOutput::Borrowed(message), limit])?;
         while let Some(part) = of_message.next()? {
-            let of = [("session", row.get_ref(3)?), ("message", message)];
-            let data = part.get_ref(2)?;
-            if let (ValueRef::Null, Long::Head(enough)) = (data, long) {
-                if let Some(head) = heads.of(part.get(3)?) {
-                    write_line(&mut line, "part", &of, part, ValueRef::Text(head))?;
-                    if enough(&line) {
-                        take(&session, &line);
-                        continue;
-                    }
-                }
-                let mut whole = whole.query(params![part.get_ref(3)?.as_i64()?])?;
-                let data = whole.next()?.map_or(Ok(ValueRef::Null), |row| row.get_ref(0))?;
-                write_line(&mut line, "part", &of, part, data)?;
-            } else {
-                write_line(&mut line, "part", &of, part, data)?;
+            let fields = [("session", session), ("message", message), ("id", part.get_ref(0)?), ("created", part.get_ref(1)?)];
+            match (part.get_ref(2)?, long) {
+                (ValueRef::Null, Long::Head(enough)) => long_parts.write_line(&mut line, &fields, part.get(3)?, enough)?,
+                (data, _) => write_line(&mut line, "part", &fields, data)?,
             }
-            take(&session, &line);
+            take(&mut line);
         }
     }
     Ok(())
 }
 
-/// Reads how the data of parts begins.
-struct Heads<'s> {
+/// Reads the data of long parts, no more than how it begins where that tells enough.
+struct LongParts<'s> {
     snapshot: &'s Transaction<'s>,
     /// The last part that was looked at. It is cheaper to go on to the next one than to begin anew.
     blob: Option<Blob<'s>>,
-    head: [u8; HEAD],
+    whole: Statement<'s>,
 }
 
-impl Heads<'_> {
-    /// `None` when it can't be read so: what is no text and no bytes.
-    fn of(&mut self, row: i64) -> Option<&[u8]> {
+impl<'s> LongParts<'s> {
+    fn new(snapshot: &'s Transaction<'s>) -> rusqlite::Result<Self> {
+        Ok(Self { snapshot, blob: None, whole: snapshot.prepare("SELECT data FROM part WHERE rowid = ?1")? })
+    }
+
+    /// Makes a line of the part in that row.
+    fn write_line(
+        &mut self,
+        line: &mut Vec<u8>,
+        fields: &[(&str, ValueRef<'_>)],
+        row: i64,
+        enough: fn(&[u8]) -> bool,
+    ) -> rusqlite::Result<()> {
+        let mut head = [0; HEAD];
+        if let Some(count) = self.head(row, &mut head) {
+            write_line(line, "part", fields, ValueRef::Text(&head[..count]))?;
+            if enough(line) {
+                return Ok(());
+            }
+        }
+        let mut found = self.whole.query(params![row])?;
+        let data = found.next()?.map_or(Ok(ValueRef::Null), |row| row.get_ref(0))?;
+        write_line(line, "part", fields, data)
+    }
+
+    /// How many bytes of its beginning there are. `None` when it can't be read so: what is no text and no bytes.
+    fn head(&mut self, row: i64, head: &mut [u8]) -> Option<usize> {
         let blob = match self.blob.take() {
             Some(mut blob) => blob.reopen(row).map(|()| blob),
             None => self.snapshot.blob_open(c"main", c"part", c"data", row, true),
         };
-        let blob = self.blob.insert(blob.ok()?);
-        let count = blob.read_at(&mut self.head, 0).ok()?;
-        Some(&self.head[..count])
+        self.blob.insert(blob.ok()?).read_at(head, 0).ok()
     }
 }
 
-/// Makes a line of a row: its id, its time, what it belongs to, and data, which is JSON already. Whatever it is, it stays
-/// on the line.
-fn write_line(
-    line: &mut Vec<u8>,
-    table: &str,
-    of: &[(&str, ValueRef<'_>)],
-    row: &Row<'_>,
-    data: ValueRef<'_>,
-) -> rusqlite::Result<()> {
+/// Makes a line of a row: fields of ours, and data, which is JSON already.
+fn write_line(line: &mut Vec<u8>, table: &str, fields: &[(&str, ValueRef<'_>)], data: ValueRef<'_>) -> rusqlite::Result<()> {
     line.clear();
     // None of these words has anything to escape.
     [b"{\"table\":\"", table.as_bytes(), b"\""].into_iter().for_each(|word| line.extend_from_slice(word));
-    for (key, value) in of.iter().copied().chain([("id", row.get_ref(0)?), ("created", row.get_ref(1)?)]) {
+    for (key, value) in fields {
         [b",\"", key.as_bytes(), b"\":"].into_iter().for_each(|word| line.extend_from_slice(word));
         match value {
             ValueRef::Text(text) => write_json(line, &text_of(text)),
-            ValueRef::Integer(number) => write_json(line, &number),
+            ValueRef::Integer(number) => write_json(line, number),
             _ => line.extend_from_slice(b"null"),
         }
     }
     line.extend_from_slice(b",\"data\":");
-    let start = line.len();
     line.extend_from_slice(data.as_bytes_or_null()?.unwrap_or(b"null"));
-    while let Some(end_of_line) = memchr::memchr2(b'\n', b'\r', &line[start..]) {
-        line[start + end_of_line] = b' ';
-    }
     line.push(b'}');
     Ok(())
 }

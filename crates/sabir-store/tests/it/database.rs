@@ -94,6 +94,53 @@ fn of_long_rows_as_much_is_read_as_tells() {
 }
 
 #[test]
+fn in_whatever_order_rows_lie_they_tell_the_same() {
+    let home = tempfile::tempdir().expect("a folder");
+    let writer = database(home.path());
+    let ledgers = || {
+        let logs = read_logs(home.path(), "opencode", None);
+        assert!(logs.failures.is_empty(), "{:?}", logs.failures);
+        logs.logs.into_iter().map(|log| log.ledger).collect::<Vec<_>>()
+    };
+    // A message of many steps, and one of the user that came while the model was at it.
+    answer(&writer, "ses_1", "msg_5", 4000);
+    writer
+        .execute_batch(
+            r#"INSERT INTO part SELECT id || 'b', message_id, session_id, time_created, data FROM part WHERE message_id = 'msg_5';
+               INSERT INTO message VALUES ('msg_6', 'ses_1', 4001, '{"role":"user","time":{"created":4001}}');
+               INSERT INTO part VALUES ('prt_6', 'msg_6', 'ses_1', 4001, '{"type":"text","text":"and that"}');
+               INSERT INTO part VALUES ('prt_msg_5_9', 'msg_5', 'ses_1', 4002, '{"type":"tool"}');"#,
+        )
+        .expect("written");
+    answer(&writer, "ses_1", "msg_7", 5000);
+    let wanted = ledgers();
+    assert_eq!(wanted[0].responses.len(), 4, "a step more than there are answers");
+    assert_eq!(wanted[0].responses.iter().map(|response| response.calls).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    for order in ["message_id, id", "id DESC", "message_id DESC, id DESC", "substr(id, -1), id", "session_id, message_id, id"] {
+        for of_messages in ["id", "id DESC", "session_id, id", "time_created % 7"] {
+            let again = format!(
+                "CREATE TABLE parts AS SELECT * FROM part; DELETE FROM part;
+                 INSERT INTO part SELECT * FROM parts ORDER BY {order}; DROP TABLE parts;
+                 CREATE TABLE messages AS SELECT * FROM message; DELETE FROM message;
+                 INSERT INTO message SELECT * FROM messages ORDER BY {of_messages}; DROP TABLE messages;"
+            );
+            writer.execute_batch(&again).expect("written again");
+            assert_eq!(ledgers(), wanted, "{order}; {of_messages}");
+        }
+    }
+    // What belongs to nothing is nobody's.
+    writer
+        .execute_batch(
+            r#"INSERT INTO part VALUES ('prt_0', 'msg_0', 'ses_1', 1, '{"type":"tool"}');
+               UPDATE part SET rowid = -1 WHERE id = 'prt_0';
+               INSERT INTO message VALUES ('msg_8', 'ses_0', 1, '{"role":"user"}');
+               INSERT INTO part VALUES ('prt_8', 'msg_8', 'ses_0', 1, '{"type":"tool"}');"#,
+        )
+        .expect("written");
+    assert_eq!(ledgers(), wanted);
+}
+
+#[test]
 fn a_database_in_use_is_read_by_session() {
     let home = tempfile::tempdir().expect("a folder");
     let writer = database(home.path());

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A session comes first, then its messages in order, each with its parts behind it; then the sessions of its sub-agents.
-//! `data` is the column of that name as it is. Read in short, parts may have no more than the fields that [`note`] knows.
+//! `data` is the column of that name as it is. Read in short, messages and parts may have no more than what [`note`] knows.
 //!
 //! What lies in wait here: a message has the figures of its last step and the cost of all of them, so the steps count; a
 //! fork has copies of messages under new ids, which tell the same times.

@@ -239,8 +239,8 @@ fn spent(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {
             b"cache_read_input_tokens" => spent.cache_read = walk.number()?.unwrap_or(0),
             b"cache_creation_input_tokens" => spent.cache_write = walk.number()?.unwrap_or(0),
             b"output_tokens" => spent.output = walk.number()?.unwrap_or(0),
-            b"cache_creation" => spent.cache_write_1h = walk.parse_in(b"ephemeral_1h_input_tokens")?.unwrap_or(0),
-            b"output_tokens_details" => spent.reasoning = walk.parse_in(b"thinking_tokens")?.unwrap_or(0),
+            b"cache_creation" => spent.cache_write_1h = walk.number_in(b"ephemeral_1h_input_tokens")?.unwrap_or(0),
+            b"output_tokens_details" => spent.reasoning = walk.number_in(b"thinking_tokens")?.unwrap_or(0),
             _ => walk.skip()?,
         }
         Ok(())

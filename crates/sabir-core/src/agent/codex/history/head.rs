@@ -7,33 +7,23 @@ use serde::Deserialize;
 
 use crate::json::{self, Str};
 
-/// What a line is.
+/// What a line is, as bytes: of nearly every line no more is looked at.
 #[derive(Debug, PartialEq)]
-pub(super) struct Head<'l> {
-    pub(super) timestamp: &'l str,
+pub(super) struct Marks<'l> {
+    pub(super) timestamp: &'l [u8],
     /// The type of the line.
-    pub(super) kind: &'l str,
+    pub(super) kind: &'l [u8],
     /// The type of what it is about; empty where that has none.
-    pub(super) inner: &'l str,
+    pub(super) inner: &'l [u8],
 }
 
 /// No type and no time is longer.
 const WORD: usize = 64;
 
-impl<'l> Head<'l> {
-    /// Reads the head by position. `None` when the line is not written in the usual order.
-    pub(super) fn of(line: &'l [u8]) -> Option<Self> {
-        Self::split(line).map(|(head, _)| head)
-    }
-
-    /// The same, and the text of what the line is about, if nothing comes behind it. Whether that is a whole value is
-    /// left to who reads it.
-    pub(super) fn with_payload(line: &'l str) -> Option<(Self, &'l str)> {
-        let (head, rest) = Self::split(line.as_bytes())?;
-        Some((head, line.get(line.len() - rest.len()..)?.strip_suffix('}')?))
-    }
-
-    fn split(line: &'l [u8]) -> Option<(Self, &'l [u8])> {
+impl<'l> Marks<'l> {
+    /// Reads the head by position, and gives the rest of the line, which begins with what the line is about. `None` when the
+    /// line is not written in the usual order.
+    pub(super) fn of(line: &'l [u8]) -> Option<(Self, &'l [u8])> {
         let (timestamp, rest) = word(line.strip_prefix(br#"{"timestamp":""#)?)?;
         let rest = match rest.strip_prefix(br#","ordinal":"#) {
             Some(rest) => rest.get(rest.iter().position(|byte| !byte.is_ascii_digit())?..)?,
@@ -42,21 +32,40 @@ impl<'l> Head<'l> {
         let (kind, rest) = word(rest.strip_prefix(br#","type":""#)?)?;
         let payload = rest.strip_prefix(br#","payload":"#).filter(|payload| payload.starts_with(b"{"))?;
         let inner = inner(payload).unwrap_or_default();
-        let typed = matches!(kind, "event_msg" | "response_item");
+        let typed = matches!(kind, b"event_msg" | b"response_item");
         (!typed || !inner.is_empty()).then_some((Self { timestamp, kind, inner }, payload))
     }
 }
 
+/// The same as text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Head<'l> {
+    pub(super) timestamp: &'l str,
+    pub(super) kind: &'l str,
+    pub(super) inner: &'l str,
+}
+
+impl<'l> Head<'l> {
+    /// The head of a line, and the text of what it is about, if nothing comes behind it. Whether that is a whole value is
+    /// left to who reads it.
+    pub(super) fn with_payload(line: &'l str) -> Option<(Self, &'l str)> {
+        let (Marks { timestamp, kind, inner }, rest) = Marks::of(line.as_bytes())?;
+        let text = |bytes: &'l [u8]| std::str::from_utf8(bytes).ok();
+        let head = Self { timestamp: text(timestamp)?, kind: text(kind)?, inner: text(inner)? };
+        Some((head, line.get(line.len() - rest.len()..)?.strip_suffix('}')?))
+    }
+}
+
 /// The type of what a line is about, if it stands first.
-fn inner(payload: &[u8]) -> Option<&str> {
+fn inner(payload: &[u8]) -> Option<&[u8]> {
     payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner)
 }
 
-/// The text up to the next quote, if nothing in it is escaped.
-fn word(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let end = memchr::memchr2(b'"', b'\\', bytes.get(..WORD).unwrap_or(bytes))?;
-    let rest = bytes[end..].strip_prefix(b"\"")?;
-    Some((std::str::from_utf8(&bytes[..end]).ok()?, rest))
+/// What is written up to the next quote, if nothing in it is escaped.
+fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let longer = || memchr::memchr2(b'"', b'\\', bytes.get(..WORD).unwrap_or(bytes));
+    let (word, rest) = bytes.split_at(json::leading_word(bytes).or_else(longer)?);
+    Some((word, rest.strip_prefix(b"\"")?))
 }
 
 /// The same of a line in any order.
@@ -125,22 +134,23 @@ pub(super) fn is_given(item: &str) -> bool {
 
 /// What an item or an event is.
 pub(super) fn type_of(payload: &str) -> Option<Cow<'_, str>> {
-    let first = inner(payload.as_bytes()).map(Cow::Borrowed);
+    let first = inner(payload.as_bytes()).and_then(|inner| std::str::from_utf8(inner).ok()).map(Cow::Borrowed);
     first.or_else(|| json::parse::<Typed<'_>>(payload).and_then(|typed| typed.r#type).map(Cow::from))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Head;
+    use super::{Head, Marks};
 
     #[test]
     fn heads_are_read_by_position() {
         let time = "2026-11-15T17:56:02.489Z";
         let line = format!(r#"{{"timestamp":"{time}","ordinal":17,"type":"event_msg","payload":{{"type":"token_count","info":"#);
-        let head = Head { timestamp: time, kind: "event_msg", inner: "token_count" };
-        assert_eq!(Head::of(line.as_bytes()), Some(head));
+        let marks = Marks { timestamp: time.as_bytes(), kind: b"event_msg", inner: b"token_count" };
+        assert_eq!(Marks::of(line.as_bytes()).map(|(marks, _)| marks), Some(marks));
         let line = format!(r#"{{"timestamp":"{time}","type":"session_meta","payload":{{"id":"x"}}}}"#);
-        assert_eq!(Head::of(line.as_bytes()), Some(Head { timestamp: time, kind: "session_meta", inner: "" }));
+        let marks = Marks { timestamp: time.as_bytes(), kind: b"session_meta", inner: b"" };
+        assert_eq!(Marks::of(line.as_bytes()), Some((marks, br#"{"id":"x"}}"#.as_slice())));
     }
 
     #[test]
@@ -160,7 +170,7 @@ mod tests {
             r#"{"timestamp":"x"#,
             "",
         ] {
-            assert_eq!(Head::of(line.as_bytes()), None, "{line}");
+            assert_eq!(Marks::of(line.as_bytes()), None, "{line}");
         }
     }
 }

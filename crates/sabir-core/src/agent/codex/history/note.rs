@@ -7,26 +7,28 @@ use serde::Deserialize;
 
 use super::super::counter::Figures;
 use super::super::trouble::Trouble;
-use super::head::{AnyOrder, Head};
+use super::head::{AnyOrder, Marks};
 use super::{Report, SessionMeta, is_furniture, owner_of_turn};
 use crate::event::Outcome;
 use crate::history::{Ledger, Response, id_of, id_with, time_of};
 use crate::json::{self, NotJson, Str, Unread, Walk};
 use crate::line::utf8;
+use crate::time::Timestamp;
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
-    if let Some(head) = Head::of(line) {
-        return by_head(ledger, &head, line);
+    if let Some((head, payload)) = Marks::of(line) {
+        return by_head(ledger, &head, line, payload);
     }
     let Some(any) = parse::<AnyOrder<'_>>(ledger, line) else { return };
     match (any.timestamp, any.r#type, any.payload) {
         (Some(timestamp), Some(kind), Some(payload)) => {
             let inner = payload.r#type.unwrap_or_default();
-            by_head(ledger, &Head { timestamp: &timestamp, kind: &kind, inner: &inner }, line);
+            let (timestamp, kind, inner) = (timestamp.as_bytes(), kind.as_bytes(), inner.as_bytes());
+            by_head(ledger, &Marks { timestamp, kind, inner }, line, payload_in(line).unwrap_or_default());
         }
         // Up to 0.28 the items stand alone.
-        (None, Some(kind), None) => item(ledger, &kind, line),
+        (None, Some(kind), None) => item(ledger, kind.as_bytes(), line),
         (Some(_), None, None) => {
             let meta = parse(ledger, line);
             session_meta(ledger, meta);
@@ -50,15 +52,27 @@ fn parsed_payload<'a, T: Deserialize<'a>>(ledger: &mut Ledger, line: &'a [u8]) -
     parse::<Of<T>>(ledger, line).map(|of| of.payload)
 }
 
-/// Reads what a line is about, key by key. False when it is not a whole line.
-fn payload<'a>(
-    ledger: &mut Ledger,
-    line: &'a [u8],
-    mut read: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Result<(), NotJson>,
-) -> bool {
+/// The rest of a line from what it is about on.
+fn payload_in(line: &[u8]) -> Option<&[u8]> {
     let mut walk = Walk::over(line);
-    let whole = walk.fields(|walk, key| if key == b"payload" { walk.fields(&mut read) } else { walk.skip() });
-    let is_whole = whole.and_then(|()| walk.end()).is_ok();
+    walk.enter().ok()?;
+    while walk.key().ok()?? != b"payload" {
+        walk.skip().ok()?;
+    }
+    Some(walk.rest())
+}
+
+/// Reads what a line is about, key by key, from there on. False when it is not a whole line.
+fn payload<'a>(ledger: &mut Ledger, rest: &'a [u8], read: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Result<(), NotJson>) -> bool {
+    let mut walk = Walk::over(rest);
+    let to_the_end = || {
+        walk.fields(read)?;
+        while walk.key()?.is_some() {
+            walk.skip()?;
+        }
+        walk.end()
+    };
+    let is_whole = to_the_end().is_ok();
     ledger.bad_lines += u64::from(!is_whole);
     is_whole
 }
@@ -91,12 +105,12 @@ fn figures(walk: &mut Walk<'_>) -> Result<Option<Figures>, NotJson> {
     Ok(Some(figures))
 }
 
-fn by_head(ledger: &mut Ledger, head: &Head<'_>, line: &[u8]) {
-    let at = time_of(head.timestamp);
+fn by_head(ledger: &mut Ledger, head: &Marks<'_>, line: &[u8], rest: &[u8]) {
+    let at = Timestamp::millis_of(head.timestamp);
     match (head.kind, head.inner) {
-        ("event_msg", "token_count") => {
+        (b"event_msg", b"token_count") => {
             let mut told = [None; 2];
-            let is_whole = payload(ledger, line, |walk, key| match key {
+            let is_whole = payload(ledger, rest, |walk, key| match key {
                 b"info" => walk.fields(|walk, key| report(walk, key, [b"total_token_usage", b"last_token_usage"], &mut told)),
                 _ => walk.skip(),
             });
@@ -104,16 +118,16 @@ fn by_head(ledger: &mut Ledger, head: &Head<'_>, line: &[u8]) {
                 spend(ledger, told, false, at);
             }
         }
-        ("token_usage_record", _) => {
+        (b"token_usage_record", _) => {
             let mut told = [None; 2];
-            if payload(ledger, line, |walk, key| report(walk, key, [b"thread_token_usage", b"usage"], &mut told)) {
+            if payload(ledger, rest, |walk, key| report(walk, key, [b"thread_token_usage", b"usage"], &mut told)) {
                 spend(ledger, told, true, at);
             }
         }
-        ("response_item", inner) => item(ledger, inner, line),
-        ("turn_context", _) => {
+        (b"response_item", inner) => item(ledger, inner, line),
+        (b"turn_context", _) => {
             let (mut turn, mut model) = (None, None);
-            let is_whole = payload(ledger, line, |walk, key| {
+            let is_whole = payload(ledger, rest, |walk, key| {
                 match key {
                     b"turn_id" => turn = walk.text()?,
                     b"model" => model = walk.text()?,
@@ -126,11 +140,11 @@ fn by_head(ledger: &mut Ledger, head: &Head<'_>, line: &[u8]) {
                 ledger.model = model.map(|model| ledger.model_number(&model)).or(ledger.model);
             }
         }
-        ("session_meta", _) => {
+        (b"session_meta", _) => {
             let meta = parsed_payload(ledger, line);
             session_meta(ledger, meta);
         }
-        ("event_msg", event) => by_event(ledger, event, at, line),
+        (b"event_msg", event) => by_event(ledger, event, at, line, rest),
         _ => {}
     }
     ledger.saw(at);
@@ -141,9 +155,9 @@ fn is_own(ledger: &Ledger) -> bool {
     ledger.threads.first().is_none_or(|(_, own)| *own == ledger.owner)
 }
 
-fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
+fn by_event(ledger: &mut Ledger, event: &[u8], at: Option<i64>, line: &[u8], rest: &[u8]) {
     match event {
-        "user_message" => {
+        b"user_message" => {
             if ledger.outcome != Some(Outcome::Incomplete) {
                 ledger.outcome = None;
             }
@@ -158,7 +172,7 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
                 entitle(ledger, prompt.as_deref());
             }
         }
-        "item_completed" if ledger.title.is_none() && is_own(ledger) && USER_MESSAGE.find(line).is_some() => {
+        b"item_completed" if ledger.title.is_none() && is_own(ledger) && USER_MESSAGE.find(line).is_some() => {
             #[derive(Deserialize)]
             struct ItemCompleted<'a> {
                 #[serde(borrow)]
@@ -168,11 +182,11 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
             entitle(ledger, prompt.as_deref());
         }
         // From here on only the end of the task is an end.
-        "task_started" | "turn_started" => ledger.outcome = Some(Outcome::Incomplete),
-        "agent_message" => said(ledger),
-        "task_complete" | "turn_complete" => {
+        b"task_started" | b"turn_started" => ledger.outcome = Some(Outcome::Incomplete),
+        b"agent_message" => said(ledger),
+        b"task_complete" | b"turn_complete" => {
             let (mut error, mut said) = (None, false);
-            let is_whole = payload(ledger, line, |walk, key| {
+            let is_whole = payload(ledger, rest, |walk, key| {
                 match key {
                     b"error" => error = Some(walk.value()?).filter(|error| *error != b"null"),
                     b"last_agent_message" => said = walk.value()? != b"null",
@@ -190,8 +204,8 @@ fn by_event(ledger: &mut Ledger, event: &str, at: Option<i64>, line: &[u8]) {
                 });
             }
         }
-        "turn_aborted" => ledger.outcome = Some(Outcome::Cancelled),
-        "error" => ledger.outcome = Some(failed(line)),
+        b"turn_aborted" => ledger.outcome = Some(Outcome::Cancelled),
+        b"error" => ledger.outcome = Some(failed(line)),
         _ => {}
     }
 }
@@ -215,15 +229,15 @@ fn said(ledger: &mut Ledger) {
     }
 }
 
-fn item(ledger: &mut Ledger, r#type: &str, line: &[u8]) {
+fn item(ledger: &mut Ledger, r#type: &[u8], line: &[u8]) {
     match r#type {
-        "function_call"
-        | "custom_tool_call"
-        | "local_shell_call"
-        | "web_search_call"
-        | "image_generation_call"
-        | "tool_search_call"
-        | "mcp_tool_call" => {
+        b"function_call"
+        | b"custom_tool_call"
+        | b"local_shell_call"
+        | b"web_search_call"
+        | b"image_generation_call"
+        | b"tool_search_call"
+        | b"mcp_tool_call" => {
             if ledger.outcome == Some(Outcome::Completed) {
                 ledger.outcome = None;
             }
@@ -234,12 +248,12 @@ fn item(ledger: &mut Ledger, r#type: &str, line: &[u8]) {
         }
         // The figures of the response that called come before its calls, in older versions: a call that has its result
         // is not of a response that is still to come.
-        "function_call_output" | "custom_tool_call_output" if ledger.calls > 0 => {
+        b"function_call_output" | b"custom_tool_call_output" if ledger.calls > 0 => {
             if let Some(response) = ledger.responses.last_mut() {
                 response.calls = response.calls.saturating_add(std::mem::take(&mut ledger.calls));
             }
         }
-        "message" if !line.starts_with(br#"{"timestamp""#) => {
+        b"message" if !line.starts_with(br#"{"timestamp""#) => {
             let Some(message) = parse::<Message<'_>>(ledger, line) else { return };
             match message.role.as_deref() {
                 Some("user") => entitle(ledger, message.text().as_deref()),
@@ -251,11 +265,11 @@ fn item(ledger: &mut Ledger, r#type: &str, line: &[u8]) {
     }
 }
 
-/// The text behind a key.
-fn value<'l>(key: &Finder<'_>, line: &'l [u8]) -> Option<&'l str> {
+/// The text behind a key, as it is written.
+fn value<'l>(key: &Finder<'_>, line: &'l [u8]) -> Option<&'l [u8]> {
     let start = key.find(line)? + key.needle().len();
     let end = memchr::memchr(b'"', line.get(start..)?)?;
-    std::str::from_utf8(&line[start..start + end]).ok()
+    Some(&line[start..start + end])
 }
 
 #[derive(Deserialize)]

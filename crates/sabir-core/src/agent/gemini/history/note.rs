@@ -19,6 +19,7 @@ struct Signs {
     answers: Finder<'static>,
     fails: Finder<'static>,
     tokens: Finder<'static>,
+    context: Finder<'static>,
 }
 
 static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs {
@@ -28,10 +29,14 @@ static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs {
     answers: Finder::new(b"\"type\":\"gemini\""),
     fails: Finder::new(b"\"type\":\"error\""),
     tokens: Finder::new(b"\"tokens\":"),
+    context: Finder::new(b"session_context"),
 });
 
 /// What a line is, it says at its beginning.
 const HEAD: usize = 256;
+
+/// So many bytes of a prompt say whether somebody typed it.
+const BEGINNING: usize = 128;
 
 /// Takes note of a line, or of all of an older version's file.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
@@ -52,11 +57,57 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     if !(begins() || asks() || fails() || tells() || signs.tokens.find(line).is_some()) {
         return;
     }
-    let Some(entry) = utf8(line).and_then(json::parse::<Entry<'_>>) else {
+    let Some(text) = utf8(line) else {
         ledger.bad_lines += 1;
         return;
     };
-    read(ledger, entry);
+    // What the CLI tells the model of the folder is in a prompt.
+    if asks() && (ledger.cwd.is_some() || signs.context.find(line).is_none()) && prompted(ledger, line).is_ok() {
+        return;
+    }
+    match json::parse::<Entry<'_>>(text) {
+        Some(entry) => read(ledger, entry),
+        None => ledger.bad_lines += 1,
+    }
+}
+
+/// Takes note of a prompt that is as nearly all are: one text, and when it was.
+fn prompted(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
+    let mut walk = Walk::over(line);
+    let (mut at, mut text) = (None, None);
+    walk.fields(|walk, key| {
+        match key {
+            b"id" => walk.skip()?,
+            b"timestamp" => at = walk.time()?,
+            b"type" if walk.word()? == Some(b"user") => {}
+            b"content" if text.is_none() => walk.items(|walk| {
+                walk.fields(|walk, key| match key {
+                    b"text" if text.is_none() && walk.is_at_text() => {
+                        text = Some(walk.value()?);
+                        Ok(())
+                    }
+                    _ => Err(NotJson),
+                })
+            })?,
+            _ => return Err(NotJson),
+        }
+        Ok(())
+    })?;
+    walk.end()?;
+    let text = text.ok_or(NotJson)?;
+    let head = Walk::over(text).text_up_to(BEGINNING)?.ok_or(NotJson)?;
+    // How a prompt begins says all that is wanted, where it does not begin with nothing.
+    let text = if ledger.title.is_none() || head.trim_start().len() < BEGINNING / 2 {
+        Walk::over(text).text()?.ok_or(NotJson)?
+    } else {
+        head
+    };
+    ledger.saw(at);
+    if !is_furniture(&text) {
+        ledger.entitle(&text);
+        ledger.outcome = Some(Outcome::Incomplete);
+    }
+    Ok(())
 }
 
 fn read(ledger: &mut Ledger, entry: Entry<'_>) {
@@ -199,6 +250,31 @@ mod tests {
         let mut ledger = Ledger::default();
         LOG.lines().for_each(|line| note(&mut ledger, line.as_bytes()));
         check(&ledger);
+    }
+
+    #[test]
+    fn prompts_are_read_alike_however_they_are_written() {
+        let told = |prompt: &str, rest: &str| {
+            let mut ledger = Ledger::default();
+            ledger.title = rest.is_empty().then(|| "Known".to_owned());
+            let line = format!(r#"{{"id":"m1","timestamp":"2026-11-15T18:00:01.000Z","type":"user","content":{prompt}{rest}}}"#);
+            note(&mut ledger, line.as_bytes());
+            assert_eq!(ledger.bad_lines, 0, "{line}");
+            (ledger.last.is_some(), ledger.outcome, ledger.title.filter(|title| title != "Known"))
+        };
+        for (text, is_typed) in [("Fix it", true), ("  \\n System: x", false), ("", false), ("\\u003chook_context>", false)] {
+            for text in
+                [text.to_owned(), format!("{}{text}", " ".repeat(500)), format!("{text}{}", " x".repeat(500 * text.len().min(1)))]
+            {
+                let outcome = is_typed.then_some(Outcome::Incomplete);
+                let (one, two) = (format!(r#"[{{"text":"{text}"}}]"#), format!(r#"[{{"text":"{text}"}},{{"text":""}}]"#));
+                for prompt in [&one, &two, &format!("\"{text}\"")] {
+                    assert_eq!(told(prompt, ""), (true, outcome, None), "{prompt}");
+                    let (_, as_told, title) = told(prompt, r#","more":1"#);
+                    assert_eq!((as_told, title.is_some()), (outcome, is_typed), "{prompt}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,63 +4,96 @@ use super::{Message, Row};
 use crate::agent::parts::ending::judge;
 use crate::event::Outcome;
 use crate::history::{Ledger, Paid, Response, Spent, id_of, id_with};
-use crate::json::{self, NotJson, Walk};
+use crate::json::{self, NotJson, Str, Walk};
 use crate::line::utf8;
 
 /// How the row of a part begins.
 const PART: &[u8] = br#"{"table":"part","#;
 
+/// How the row of a message begins.
+const MESSAGE: &[u8] = br#"{"table":"message","#;
+
 /// Takes note of a row. All rows of a session go into its own ledger.
 pub(in crate::agent) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let read = if line.starts_with(PART) { part_row(ledger, line).is_ok() } else { row(ledger, line).is_some() };
+    let read = if line.starts_with(PART) {
+        part_row(ledger, line).is_ok()
+    } else if line.starts_with(MESSAGE) {
+        message_row(ledger, line).is_some()
+    } else {
+        session_row(ledger, line).is_some()
+    };
     ledger.bad_lines += u64::from(!read);
 }
 
-fn row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
+fn session_row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
     let row = utf8(line).and_then(json::parse::<Row<'_>>)?;
     ledger.saw(row.created);
-    match &*row.table {
-        "session" => {
-            let owned = |text: &Option<json::Str<'_>>| text.as_deref().map(str::to_owned);
-            ledger.session = Some(row.id.to_string());
-            ledger.cwd = owned(&row.directory);
-            ledger.version = owned(&row.version);
-            ledger.saw(row.updated);
-            if let Some(title) = row.title.as_deref().filter(|title| !is_placeholder(title)) {
-                ledger.entitle(title);
-            }
+    if &*row.table == "session" {
+        let owned = |text: &Option<json::Str<'_>>| text.as_deref().map(str::to_owned);
+        ledger.session = Some(row.id.to_string());
+        ledger.cwd = owned(&row.directory);
+        ledger.version = owned(&row.version);
+        ledger.saw(row.updated);
+        if let Some(title) = row.title.as_deref().filter(|title| !is_placeholder(title)) {
+            ledger.entitle(title);
         }
-        "message" => noted(ledger, &json::parse(row.data?.0)?),
-        _ => {}
     }
     Some(())
 }
 
-/// Whether the beginning of a row says that it is a call. Nearly all bytes of a database are what tools put out.
+/// Takes note of a message. Its parts come after it.
+fn message_row(ledger: &mut Ledger, line: &[u8]) -> Option<()> {
+    let line = utf8(line)?;
+    let (mut created, mut told) = (None, None);
+    let mut walk = Walk::over(line.as_bytes());
+    let read = walk.fields(|walk, key| {
+        match key {
+            b"created" => created = walk.integer()?,
+            b"data" => {
+                let start = *walk;
+                told = Told::read(walk).ok();
+                if told.is_none() {
+                    *walk = start;
+                    // What went wrong is told in many forms; and what is not as it always is may still have the right shape.
+                    told = utf8(walk.value()?).and_then(json::parse).map(|message| Told::of(&message));
+                }
+            }
+            _ => walk.skip()?,
+        }
+        Ok(())
+    });
+    read.and_then(|()| walk.end()).ok()?;
+    ledger.saw(created);
+    noted(ledger, &told?);
+    Some(())
+}
+
+/// Whether the beginning of a row tells all that is noted of it. Nearly all bytes of a database are what tools put out.
 pub(in crate::agent) fn enough(head: &[u8]) -> bool {
-    head.starts_with(PART) && read_part(head).is_ok_and(|(_, part)| part.is_call())
+    head.starts_with(PART) && read_part(head, true).is_ok_and(|(_, part)| part.is_told(true))
 }
 
 /// Takes note of a part of the last message.
 fn part_row(ledger: &mut Ledger, line: &[u8]) -> Result<(), NotJson> {
-    let (created, part) = read_part(line)?;
+    let wants_text = ledger.step == 0 && ledger.title.is_none();
+    let (created, part) = read_part(line, wants_text)?;
     ledger.saw(created);
     part_of(ledger, &part);
     Ok(())
 }
 
 /// A part, and when it was made.
-fn read_part(line: &[u8]) -> Result<(Option<i64>, Part<'_>), NotJson> {
+fn read_part(line: &[u8], wants_text: bool) -> Result<(Option<i64>, Part<'_>), NotJson> {
     let mut walk = Walk::over(line);
     let (mut created, mut part) = (None, Part::default());
     if walk.enter()? {
         while let Some(key) = walk.key()? {
             match key {
-                b"created" => created = walk.parse()?,
+                b"created" => created = walk.integer()?,
                 b"data" if !walk.is_at_object() => return Err(NotJson),
                 b"data" => {
-                    part = Part::read(&mut walk)?;
-                    if part.is_call() {
+                    part = Part::read(&mut walk, wants_text)?;
+                    if part.is_told(wants_text) {
                         break;
                     }
                 }
@@ -71,7 +104,7 @@ fn read_part(line: &[u8]) -> Result<(Option<i64>, Part<'_>), NotJson> {
     Ok((created, part))
 }
 
-/// A part as far as it is needed here; of a call no more than that it is one.
+/// A part as far as it is needed here; of most no more than what they are.
 #[derive(Default)]
 struct Part<'a> {
     r#type: Option<&'a [u8]>,
@@ -82,7 +115,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn read(walk: &mut Walk<'a>) -> Result<Self, NotJson> {
+    fn read(walk: &mut Walk<'a>, wants_text: bool) -> Result<Self, NotJson> {
         let mut part = Self::default();
         if !walk.enter()? {
             return Ok(part);
@@ -91,12 +124,12 @@ impl<'a> Part<'a> {
             match key {
                 b"type" => {
                     part.r#type = walk.word()?;
-                    if part.is_call() {
+                    if part.is_told(wants_text) {
                         break;
                     }
                 }
                 b"text" => part.text = Some(walk.value()?),
-                b"tokens" if walk.is_at_object() => part.tokens = Some(tokens(walk)?),
+                b"tokens" if walk.is_at_object() => part.tokens = Some(tokens(walk, |walk| Ok(walk.number()?.unwrap_or(0)))?),
                 b"cost" => part.cost = walk.parse()?,
                 _ => walk.skip()?,
             }
@@ -104,22 +137,27 @@ impl<'a> Part<'a> {
         Ok(part)
     }
 
-    fn is_call(&self) -> bool {
-        self.r#type == Some(b"tool")
+    /// Whether nothing more of it is wanted than what it is.
+    fn is_told(&self, wants_text: bool) -> bool {
+        match self.r#type {
+            None | Some(b"step-finish") => false,
+            Some(b"text") => !wants_text,
+            Some(_) => true,
+        }
     }
 }
 
-fn tokens(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {
+fn tokens(walk: &mut Walk<'_>, figure: impl Fn(&mut Walk<'_>) -> Result<u64, NotJson>) -> Result<Spent, NotJson> {
     let mut spent = Spent::default();
     walk.fields(|walk, key| {
         match key {
-            b"input" => spent.input = walk.number()?.unwrap_or(0),
-            b"output" => spent.output = walk.number()?.unwrap_or(0),
-            b"reasoning" => spent.reasoning = walk.number()?.unwrap_or(0),
+            b"input" => spent.input = figure(walk)?,
+            b"output" => spent.output = figure(walk)?,
+            b"reasoning" => spent.reasoning = figure(walk)?,
             b"cache" => walk.fields(|walk, key| {
                 match key {
-                    b"read" => spent.cache_read = walk.number()?.unwrap_or(0),
-                    b"write" => spent.cache_write = walk.number()?.unwrap_or(0),
+                    b"read" => spent.cache_read = figure(walk)?,
+                    b"write" => spent.cache_write = figure(walk)?,
                     _ => walk.skip()?,
                 }
                 Ok(())
@@ -132,34 +170,96 @@ fn tokens(walk: &mut Walk<'_>) -> Result<Spent, NotJson> {
     Ok(spent)
 }
 
+/// A figure of a message. One that is none makes all of them doubtful.
+fn exact(walk: &mut Walk<'_>) -> Result<u64, NotJson> {
+    walk.number()?.ok_or(NotJson)
+}
+
 /// What a session is called before the model has named it.
 fn is_placeholder(title: &str) -> bool {
     ["New session - ", "Child session - "].iter().any(|start| title.starts_with(start))
 }
 
-fn noted(ledger: &mut Ledger, message: &Message<'_>) {
+/// A message as far as it is needed here.
+#[derive(Default)]
+struct Told<'a> {
+    is_answer: bool,
+    model: Option<Str<'a>>,
+    created: Option<i64>,
+    completed: Option<i64>,
+    spent: Spent,
+    cost: Option<f64>,
+    finish: Option<Str<'a>>,
+    failure: Option<Outcome>,
+}
+
+impl<'a> Told<'a> {
+    /// Reads a message that is as nearly all are.
+    fn read(walk: &mut Walk<'a>) -> Result<Self, NotJson> {
+        let (mut told, mut role) = (Self::default(), None);
+        walk.fields(|walk, key| {
+            match key {
+                b"role" => role = walk.word()?,
+                b"modelID" => told.model = walk.text()?,
+                b"time" => walk.fields(|walk, key| {
+                    match key {
+                        b"created" => told.created = walk.integer()?,
+                        b"completed" => told.completed = walk.integer()?,
+                        _ => walk.skip()?,
+                    }
+                    Ok(())
+                })?,
+                b"tokens" => told.spent = tokens(walk, exact)?,
+                b"cost" => told.cost = walk.parse()?,
+                b"finish" => told.finish = walk.text()?,
+                b"error" => return Err(NotJson),
+                _ => walk.skip()?,
+            }
+            Ok(())
+        })?;
+        told.is_answer = match role {
+            Some(b"assistant") => true,
+            Some(b"user") => false,
+            _ => return Err(NotJson),
+        };
+        Ok(told)
+    }
+
+    fn of(message: &Message<'a>) -> Self {
+        Self {
+            is_answer: &*message.role == "assistant",
+            model: message.model_id.clone(),
+            created: message.time.and_then(|time| time.created),
+            completed: message.time.and_then(|time| time.completed),
+            spent: message.tokens.map(Spent::from).unwrap_or_default(),
+            cost: message.cost,
+            finish: message.finish.clone(),
+            failure: message.error.as_ref().map(|failure| judge(failure).0),
+        }
+    }
+}
+
+fn noted(ledger: &mut Ledger, message: &Told<'_>) {
     ledger.step = 0;
-    if &*message.role != "assistant" {
+    if !message.is_answer {
         ledger.outcome = Some(Outcome::Incomplete);
         return;
     }
-    ledger.outcome = Some(match (&message.error, message.finish.as_deref()) {
-        (Some(failure), _) => judge(failure).0,
+    ledger.outcome = Some(match (message.failure, message.finish.as_deref()) {
+        (Some(failure), _) => failure,
         (None, None | Some("tool-calls" | "unknown")) => Outcome::Incomplete,
         (None, Some("length")) => Outcome::Limited,
         (None, Some("content-filter")) => Outcome::Refused,
         (None, Some("error")) => Outcome::Failed,
         (None, Some(_)) => Outcome::Completed,
     });
-    let created = message.time.and_then(|time| time.created).unwrap_or(0);
-    let completed = message.time.and_then(|time| time.completed).unwrap_or(0);
+    let (created, completed) = (message.created.unwrap_or(0), message.completed.unwrap_or(0));
     ledger.saw((completed > 0).then_some(completed));
-    let name = message.model_id.as_deref().unwrap_or("unknown");
+    let name = message.model.as_deref().unwrap_or("unknown");
     let model = ledger.model_number(name);
     ledger.model = Some(model);
     // A fork gives its copies new ids; the times stay.
     let id = id_with(id_of(name), [created.unsigned_abs(), completed.unsigned_abs()]);
-    let spent = message.tokens.map(Spent::from).unwrap_or_default();
     let at = if completed > 0 { completed } else { created };
     ledger.step = 1;
     ledger.responses.push(Response {
@@ -168,7 +268,7 @@ fn noted(ledger: &mut Ledger, message: &Message<'_>) {
         at,
         model,
         calls: 0,
-        spent,
+        spent: message.spent,
         cost: message.cost.filter(|cost| *cost > 0.0).map(Paid::Reported),
     });
 }
@@ -256,6 +356,23 @@ mod tests {
         let text = call.replace("\"tool\"", "\"text\"");
         let late = call.replace("\"type\":\"tool\"", "\"id\":\"tool\"");
         assert!([text.as_str(), &late, &call[..call.len() - 40], ANSWER, "{"].iter().all(|head| !enough(head.as_bytes())));
+    }
+
+    #[test]
+    fn messages_that_are_not_as_most_are_read_too() {
+        let whole = read(&[ANSWER]);
+        let rows = [
+            ANSWER.replace("\"role\"", "\"r\\u006fle\""),
+            ANSWER.replace("\"id\":\"msg_2\",", ""),
+            ANSWER.replace("\"finish\"", "\"more\": [ {} ] , \"finish\""),
+        ];
+        assert!(rows.iter().all(|row| read(&[row]) == whole));
+        // Figures that are none: nobody knows what the others are worth.
+        let doubtful = read(&[&ANSWER.replace("\"input\":7", "\"input\":-7")]);
+        assert_eq!((doubtful.spent().total(), doubtful.bad_lines), (0, 0));
+        for torn in [ANSWER.replace("\"}}", "\"}"), ANSWER.replace("assistant\"", "assistant")] {
+            assert_eq!(read(&[&torn]).bad_lines, 1, "{torn}");
+        }
     }
 
     #[test]

@@ -3,42 +3,59 @@
 use super::super::stream::is_refusal;
 use crate::event::Outcome;
 use crate::history::{Ledger, Paid, Response, Spent, id_of};
-use crate::json::{NotJson, Str, Walk};
+use crate::json::{self, NotJson, Str, Walk};
 
 /// Takes note of a line.
 pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
-    let Ok(entry) = Entry::read(line) else {
-        ledger.bad_lines += 1;
-        return;
-    };
+    let read = Entry::read(line).and_then(|entry| noted(ledger, &entry));
+    ledger.bad_lines += u64::from(read.is_err());
+}
+
+fn noted(ledger: &mut Ledger, entry: &Entry<'_>) -> Result<(), NotJson> {
     let at = entry.at;
     match (entry.r#type, &entry.message) {
         // What a tool gave back may be long and is not asked for.
-        (None, _) => return,
+        (None, _) => return Ok(()),
         (Some(b"session"), _) => {
-            ledger.session = entry.id.as_deref().map(str::to_owned).or(ledger.session.take());
+            ledger.session = entry.id.map(text).transpose()?.or(ledger.session.take());
             ledger.cwd = entry.cwd.as_deref().map(str::to_owned).or(ledger.cwd.take());
         }
-        (Some(b"model_change"), _) => ledger.model = entry.model.as_deref().map(|model| ledger.model_number(model)),
-        (Some(b"message"), Some(message)) => message_noted(ledger, message, at),
+        (Some(b"model_change"), _) => ledger.model = entry.model.map(|model| number_of(ledger, model)).transpose()?,
+        (Some(b"message"), Some(message)) => message_noted(ledger, message, at)?,
         // Summaries and what else was asked of a model beside the conversation.
         (Some(_), _) => {
-            let Some(usage) = &entry.usage else { return };
-            let model = entry.model.as_deref().map(|model| ledger.model_number(model));
-            respond(ledger, entry.id.as_deref().unwrap_or_default(), model, at, usage, 0);
+            let Some(usage) = &entry.usage else { return Ok(()) };
+            let model = entry.model.map(|model| number_of(ledger, model)).transpose()?;
+            let id = entry.id.map(text).transpose()?.unwrap_or_default();
+            respond(ledger, id.as_bytes(), model, at, usage, 0);
         }
     }
     ledger.saw(at);
+    Ok(())
 }
 
-/// A line as far as it is needed here; nothing of one that holds what a tool gave back.
+/// What is written between the quotes of a text, as a text.
+fn text(written: &[u8]) -> Result<String, NotJson> {
+    json::text_inside(written).map(|text| text.0.into_owned())
+}
+
+/// The number of a model by its name as it is written.
+fn number_of(ledger: &mut Ledger, model: &[u8]) -> Result<u16, NotJson> {
+    match ledger.known_model(model) {
+        Some(number) => Ok(number),
+        None => json::text_inside(model).map(|name| ledger.model_number(&name)),
+    }
+}
+
+/// A line as far as it is needed here; nothing of one that holds what a tool gave back. Words are as they are written between
+/// their quotes: of nearly all of them nobody asks.
 #[derive(Default)]
 struct Entry<'a> {
     r#type: Option<&'a [u8]>,
-    id: Option<Str<'a>>,
+    id: Option<&'a [u8]>,
     at: Option<i64>,
     cwd: Option<Str<'a>>,
-    model: Option<Str<'a>>,
+    model: Option<&'a [u8]>,
     message: Option<Message<'a>>,
     usage: Option<Usage>,
 }
@@ -46,11 +63,12 @@ struct Entry<'a> {
 #[derive(Default)]
 struct Message<'a> {
     role: Option<&'a [u8]>,
-    model: Option<Str<'a>>,
-    response_id: Option<Str<'a>>,
-    timestamp: Option<i64>,
+    model: Option<&'a [u8]>,
+    response_id: Option<&'a [u8]>,
+    /// In milliseconds since 1970, as it is written.
+    timestamp: Option<&'a [u8]>,
     usage: Option<Usage>,
-    stop_reason: Option<Str<'a>>,
+    stop_reason: Option<&'a [u8]>,
     /// The model refused to answer.
     is_refused: bool,
     calls: usize,
@@ -76,10 +94,10 @@ impl<'a> Entry<'a> {
         while let Some(key) = walk.key()? {
             match key {
                 b"type" => entry.r#type = walk.word()?,
-                b"id" => entry.id = walk.text()?,
+                b"id" => entry.id = walk.word()?,
                 b"timestamp" => entry.at = walk.time()?,
                 b"cwd" => entry.cwd = walk.text()?,
-                b"model" | b"modelId" => entry.model = walk.text()?,
+                b"model" | b"modelId" => entry.model = walk.word()?,
                 b"usage" => entry.usage = Some(Usage::read(&mut walk)?),
                 b"message" => {
                     let message = Message::read(&mut walk)?;
@@ -109,11 +127,11 @@ impl<'a> Message<'a> {
                         break;
                     }
                 }
-                b"model" => message.model = walk.text()?,
-                b"responseId" => message.response_id = walk.text()?,
-                b"timestamp" => message.timestamp = walk.parse()?,
+                b"model" => message.model = walk.word()?,
+                b"responseId" => message.response_id = walk.word()?,
+                b"timestamp" => message.timestamp = Some(walk.value()?),
                 b"usage" => message.usage = Some(Usage::read(walk)?),
-                b"stopReason" => message.stop_reason = walk.text()?,
+                b"stopReason" => message.stop_reason = walk.word()?,
                 b"rawStopReason" => message.is_refused = walk.text()?.is_some_and(|raw| is_refusal(&raw)),
                 b"content" if walk.is_at_text() => message.text = Some(walk.value()?),
                 b"content" => walk.items(|walk| message.block(walk))?,
@@ -121,6 +139,19 @@ impl<'a> Message<'a> {
             }
         }
         Ok(message)
+    }
+
+    /// The copies in a fork have the same moment in them; services there are that give all responses one id.
+    fn id(&self) -> Result<Vec<u8>, NotJson> {
+        let moment = self.timestamp.unwrap_or(b"0");
+        let response = self.response_id.map(json::text_inside).transpose()?;
+        let response = response.as_deref().unwrap_or_default().as_bytes();
+        if matches!(moment, [b'1'..=b'9', rest @ ..] if rest.len() < 18 && rest.iter().all(u8::is_ascii_digit)) {
+            return Ok([moment, b" ", response].concat());
+        }
+        // Not as a moment is always written.
+        let moment: i64 = Walk::over(moment).parse()?.unwrap_or(0);
+        Ok([moment.to_string().as_bytes(), b" ", response].concat())
     }
 
     fn block(&mut self, walk: &mut Walk<'a>) -> Result<(), NotJson> {
@@ -157,7 +188,7 @@ impl Usage {
     }
 }
 
-fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
+fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) -> Result<(), NotJson> {
     match message.role {
         Some(b"user") => {
             let untitled = message.text.filter(|_| ledger.title.is_none());
@@ -168,18 +199,18 @@ fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) {
         }
         Some(b"assistant") => {
             let refused = message.is_refused.then_some(Outcome::Refused);
-            ledger.outcome = refused.or_else(|| message.stop_reason.as_deref().map(outcome_of));
-            let Some(usage) = &message.usage else { return };
-            let model = message.model.as_deref().map(|model| ledger.model_number(model));
-            // The copies in a fork have the same moment in them; services there are that give all responses one id.
-            let id = format!("{} {}", message.timestamp.unwrap_or(0), message.response_id.as_deref().unwrap_or_default());
-            respond(ledger, &id, model, at, usage, message.calls);
+            let stopped = message.stop_reason.map(json::text_inside).transpose()?;
+            ledger.outcome = refused.or_else(|| stopped.as_deref().map(outcome_of));
+            let Some(usage) = &message.usage else { return Ok(()) };
+            let model = message.model.map(|model| number_of(ledger, model)).transpose()?;
+            respond(ledger, &message.id()?, model, at, usage, message.calls);
         }
         _ => {}
     }
+    Ok(())
 }
 
-fn respond(ledger: &mut Ledger, id: &str, model: Option<u16>, at: Option<i64>, usage: &Usage, calls: usize) {
+fn respond(ledger: &mut Ledger, id: &[u8], model: Option<u16>, at: Option<i64>, usage: &Usage, calls: usize) {
     let Usage { spent, cost } = *usage;
     // An attempt that never reached the model.
     if spent.total() == 0 {

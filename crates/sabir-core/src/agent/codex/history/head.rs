@@ -23,17 +23,27 @@ const WORD: usize = 64;
 impl<'l> Head<'l> {
     /// Reads the head by position. `None` when the line is not written in the usual order.
     pub(super) fn of(line: &'l [u8]) -> Option<Self> {
-        Self::split(line).map(|(head, _)| head)
+        Self::split(line, |word, _| std::str::from_utf8(word).ok()).map(|(head, _)| head)
     }
 
     /// The same, and the text of what the line is about, if nothing comes behind it. Whether that is a whole value is
     /// left to who reads it.
     pub(super) fn with_payload(line: &'l str) -> Option<(Self, &'l str)> {
-        let (head, rest) = Self::split(line.as_bytes())?;
+        // It is text already: a word ends that far before the end of the line, at a quote.
+        let text = |word: &[u8], rest: &[u8]| {
+            let end = line.len() - rest.len() - 1;
+            line.get(end - word.len()..end)
+        };
+        let (head, rest) = Self::split(line.as_bytes(), text)?;
         Some((head, line.get(line.len() - rest.len()..)?.strip_suffix('}')?))
     }
 
-    fn split(line: &'l [u8]) -> Option<(Self, &'l [u8])> {
+    /// The head and what follows it. A word is made a text by what is given, of its bytes and of those behind its quote.
+    fn split(line: &'l [u8], text: impl Fn(&'l [u8], &'l [u8]) -> Option<&'l str>) -> Option<(Self, &'l [u8])> {
+        let word = |bytes| {
+            let (word, rest) = word(bytes)?;
+            Some((text(word, rest)?, rest))
+        };
         let (timestamp, rest) = word(line.strip_prefix(br#"{"timestamp":""#)?)?;
         let rest = match rest.strip_prefix(br#","ordinal":"#) {
             Some(rest) => rest.get(rest.iter().position(|byte| !byte.is_ascii_digit())?..)?,
@@ -41,22 +51,16 @@ impl<'l> Head<'l> {
         };
         let (kind, rest) = word(rest.strip_prefix(br#","type":""#)?)?;
         let payload = rest.strip_prefix(br#","payload":"#).filter(|payload| payload.starts_with(b"{"))?;
-        let inner = inner(payload).unwrap_or_default();
+        let inner = payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner).unwrap_or_default();
         let typed = matches!(kind, "event_msg" | "response_item");
         (!typed || !inner.is_empty()).then_some((Self { timestamp, kind, inner }, payload))
     }
 }
 
-/// The type of what a line is about, if it stands first.
-fn inner(payload: &[u8]) -> Option<&str> {
-    payload.strip_prefix(br#"{"type":""#).and_then(word).map(|(inner, _)| inner)
-}
-
-/// The text up to the next quote, if nothing in it is escaped.
-fn word(bytes: &[u8]) -> Option<(&str, &[u8])> {
+/// What comes up to the next quote, if nothing in it is escaped, and what comes behind that.
+fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr2(b'"', b'\\', bytes.get(..WORD).unwrap_or(bytes))?;
-    let rest = bytes[end..].strip_prefix(b"\"")?;
-    Some((std::str::from_utf8(&bytes[..end]).ok()?, rest))
+    Some((&bytes[..end], bytes[end..].strip_prefix(b"\"")?))
 }
 
 /// The same of a line in any order.
@@ -125,7 +129,8 @@ pub(super) fn is_given(item: &str) -> bool {
 
 /// What an item or an event is.
 pub(super) fn type_of(payload: &str) -> Option<Cow<'_, str>> {
-    let first = inner(payload.as_bytes()).map(Cow::Borrowed);
+    let first = payload.strip_prefix(r#"{"type":""#).and_then(|rest| rest.get(..word(rest.as_bytes())?.0.len()));
+    let first = first.map(Cow::Borrowed);
     first.or_else(|| json::parse::<Typed<'_>>(payload).and_then(|typed| typed.r#type).map(Cow::from))
 }
 

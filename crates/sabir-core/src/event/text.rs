@@ -213,10 +213,10 @@ impl<'a> Text<'a> {
 }
 
 impl Text<'static> {
-    /// The text of a JSON string of our own making: with its quotes, with an escape, and with no half of a pair.
-    pub(crate) fn from_own_json(json: String) -> Self {
-        let surplus = json::escapes_of(&json).map_or(0, |escapes| escapes.surplus);
-        Self::kept(Cow::Owned(json), surplus)
+    /// The text of a JSON string of our own making that says so many bytes: with its quotes, with an escape, and with no
+    /// half of a pair.
+    pub(crate) fn from_own_json(json: String, size: usize) -> Self {
+        Self(Form::Json { json: Cow::Owned(json), from: 0, size, plain: OnceLock::new() })
     }
 }
 

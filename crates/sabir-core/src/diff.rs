@@ -96,11 +96,14 @@ pub fn of_new_file(path: &str, content: &Text<'_>) -> Diff {
         Some(json) => {
             let ends: Vec<usize> = escaped_line_ends(json).collect();
             let (head, added) = head_of_new_file(path, json, &ends, "\\n");
-            let mut text = serde_json::Value::from(head).to_string();
+            let mut text = serde_json::Value::from(head.as_str()).to_string();
             text.pop();
             push_added(&mut text, json, &ends, "\\n");
             text.push('"');
-            Diff { text: Text::from_own_json(text), added, removed: 0 }
+            // Beside the head and the content it says a plus for each line, and the end of the last one where that has none.
+            let open_end = usize::from(added > ends.len() as u64);
+            let said = head.len() + content.size() + ends.len() + 2 * open_end;
+            Diff { text: Text::from_own_json(text, said), added, removed: 0 }
         }
     }
 }
@@ -247,7 +250,9 @@ mod tests {
             let raw: &RawValue = serde_json::from_str(&json).expect("JSON");
             let text = Text::from_json(raw).expect("a string");
             assert!(text.escaped().is_some());
-            assert_eq!(of_new_file("a \"path\"\n", &text), of_new_file("a \"path\"\n", &content.into()), "{json}");
+            let diff = of_new_file("a \"path\"\n", &text);
+            assert_eq!(diff, of_new_file("a \"path\"\n", &content.into()), "{json}");
+            assert_eq!(diff.text.size(), diff.text.len(), "{json}");
         }
     }
 

@@ -11,7 +11,7 @@ mod records;
 mod schema;
 mod text;
 mod words;
-mod write;
+pub(crate) mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -301,6 +301,11 @@ pub(crate) fn unescaped(json: &str) -> Option<String> {
     scan::unescaped(json)
 }
 
+/// Hands out what stands between the quotes of a JSON string that says that text, piece by piece, as `serde_json` writes it.
+pub(crate) fn escaped_pieces(text: &str, take: impl FnMut(&str)) {
+    scan::escaped_pieces(text, take);
+}
+
 /// What is escaped in a JSON string that is nothing else; `None` when the text is not one.
 pub(crate) fn escapes_of(json: &str) -> Option<Escapes> {
     scan::string(json.as_bytes(), 0).filter(|quoted| quoted.end == json.len()).map(|quoted| quoted.escapes)

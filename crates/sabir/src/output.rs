@@ -128,8 +128,8 @@ impl Output {
         let mut rest = Vec::new();
         match self {
             Self::Events | Self::Answer => {}
-            Self::Result(mut result) => {
-                result.finish(take)?;
+            Self::Result(result) => {
+                result.finish()?.give(take)?;
                 rest.push(b'\n');
             }
             Self::Readable(fold) => object(&fold.finish(), &mut rest)?,

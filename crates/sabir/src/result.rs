@@ -11,9 +11,8 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 
-use sabir_core::event::Event;
-use sabir_core::fold::{Over, ResultOptions, SessionResult, SessionResultFold};
-use serde::Serialize;
+use sabir_core::event::{Event, Text};
+use sabir_core::fold::{FileChange, ResultOptions, SessionResult, SessionResultFold, Taker, ToolCall, Turn};
 
 use crate::failure::Failure;
 
@@ -22,10 +21,43 @@ const IN_MEMORY: usize = 4 << 20;
 /// So much of a file is read at once.
 const CHUNK: usize = 256 << 10;
 
-/// Makes the JSON of one result, or of several one after another in the same memory.
+/// Makes the JSON of a result.
 #[derive(Default)]
 pub(crate) struct ResultJson {
     fold: SessionResultFold,
+    lists: Lists,
+}
+
+impl ResultJson {
+    pub(crate) fn new(options: ResultOptions) -> Self {
+        Self { fold: SessionResult::fold_with(options), lists: Lists::default() }
+    }
+
+    /// One that is made in the memory of another.
+    pub(crate) fn within(lists: Lists) -> Self {
+        Self { fold: SessionResultFold::default(), lists }
+    }
+
+    /// Takes note of the next event.
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
+        self.fold.event_with(event, &mut self.lists);
+    }
+
+    /// The JSON of all events.
+    pub(crate) fn finish(mut self) -> Result<Made, Failure> {
+        self.fold.close_with(&mut self.lists);
+        if let Some(error) = self.lists.failed.take() {
+            return Err(Failure::io("putting a long session away failed", &error));
+        }
+        let around = self.fold.finish().around_lists();
+        let around = around.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
+        Ok(Made { around, lists: self.lists })
+    }
+}
+
+/// The items of the long lists of a result.
+#[derive(Default)]
+pub(crate) struct Lists {
     turns: List,
     calls: List,
     /// Where the calls are, in the order in which they began: they are put away in the order in which they ended.
@@ -35,63 +67,78 @@ pub(crate) struct ResultJson {
     failed: Option<io::Error>,
 }
 
-impl ResultJson {
-    pub(crate) fn new(options: ResultOptions) -> Self {
-        Self { fold: SessionResult::fold_with(options), ..Self::default() }
+impl Lists {
+    fn all(&mut self) -> [&mut List; 3] {
+        [&mut self.turns, &mut self.calls, &mut self.file_changes]
     }
 
-    /// Takes note of the next event.
-    pub(crate) fn event(&mut self, event: &Event<'_>) {
-        self.fold.event(event);
-        self.put_away(SessionResultFold::over);
-    }
-
-    fn put_away(&mut self, over: impl FnOnce(&mut SessionResultFold) -> &mut Over) {
-        let Over { turns, calls, file_changes } = over(&mut self.fold);
-        let mut keep = || -> io::Result<()> {
-            for turn in turns.drain(..) {
-                self.turns.push(&turn)?;
-            }
-            for (number, call) in calls.drain(..) {
-                if self.places.len() <= number {
-                    self.places.resize(number + 1, 0..0);
-                }
-                self.places[number] = self.calls.push(&call)?;
-            }
-            for change in file_changes.drain(..) {
-                self.file_changes.push(&change)?;
-            }
-            Ok(())
-        };
-        if let Err(error) = keep() {
-            self.failed.get_or_insert(error);
-        }
-    }
-
-    /// Whether it is larger than what one would have in memory.
-    pub(crate) fn is_large(&self) -> bool {
-        [&self.turns, &self.calls, &self.file_changes].iter().any(|list| list.file.is_some())
-    }
-
-    /// Hands out the JSON of all events so far, piece by piece. What comes next is another result.
-    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
-        self.put_away(SessionResultFold::close);
-        if let Some(error) = self.failed.take() {
-            return Err(Failure::io("putting a long session away failed", &error));
-        }
-        let around = std::mem::take(&mut self.fold).finish().around_lists();
-        let [before_turns, before_calls, before_changes, end] =
-            around.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
-        take(&before_turns)?;
-        self.turns.give(&[self.turns.all()], take)?;
-        take(&before_calls)?;
-        self.calls.give(&joined(&self.places), take)?;
-        take(&before_changes)?;
-        self.file_changes.give(&[self.file_changes.all()], take)?;
-        take(&end)?;
+    /// Empties them. Their memory is for the next ones, where it is not larger than that.
+    pub(crate) fn clear(&mut self, largest: usize) {
         self.places.clear();
-        [&mut self.turns, &mut self.calls, &mut self.file_changes].into_iter().for_each(List::clear);
-        Ok(())
+        self.all().into_iter().for_each(|list| list.clear(largest));
+    }
+}
+
+impl Taker for Lists {
+    fn turn(&mut self, turn: Turn) {
+        let place = self.turns.push(|out| turn.write_json(out));
+        self.failed = self.failed.take().or(place.err());
+    }
+
+    fn call(&mut self, number: usize, call: ToolCall, output: Option<&Text<'_>>) {
+        if self.places.len() <= number {
+            self.places.resize(number + 1, 0..0);
+        }
+        match self.calls.push(|out| call.write_json(output, out)) {
+            Ok(place) => self.places[number] = place,
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+    }
+
+    fn file_change(&mut self, change: FileChange) {
+        let place = self.file_changes.push(|out| change.write_json(out));
+        self.failed = self.failed.take().or(place.err());
+    }
+}
+
+/// A result as JSON.
+pub(crate) struct Made {
+    /// What stands around the lists.
+    around: [Vec<u8>; 4],
+    lists: Lists,
+}
+
+impl Made {
+    /// Hands it out, piece by piece.
+    pub(crate) fn give(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        let [before_turns, before_calls, before_changes, end] = &self.around;
+        let Lists { turns, calls, places, file_changes, .. } = &mut self.lists;
+        take(before_turns)?;
+        turns.give(&[turns.all()], take)?;
+        take(before_calls)?;
+        calls.give(&joined(places), take)?;
+        take(before_changes)?;
+        file_changes.give(&[file_changes.all()], take)?;
+        take(end)
+    }
+
+    /// All pieces of it, where they are in memory.
+    pub(crate) fn pieces(&self) -> Option<Vec<&[u8]>> {
+        let [before_turns, before_calls, before_changes, end] = &self.around;
+        let Lists { turns, calls, places, file_changes, .. } = &self.lists;
+        let mut pieces = vec![before_turns.as_slice()];
+        turns.pieces(&[turns.all()], &mut pieces)?;
+        pieces.push(before_calls);
+        calls.pieces(&joined(places), &mut pieces)?;
+        pieces.push(before_changes);
+        file_changes.pieces(&[file_changes.all()], &mut pieces)?;
+        pieces.push(end);
+        Some(pieces)
+    }
+
+    /// The memory that it lies in.
+    pub(crate) fn into_lists(self) -> Lists {
+        self.lists
     }
 }
 
@@ -118,9 +165,9 @@ struct List {
 
 impl List {
     /// Where the value is now.
-    fn push(&mut self, value: &impl Serialize) -> io::Result<Range<u64>> {
+    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<Range<u64>> {
         let start = self.all().end;
-        serde_json::to_writer(&mut self.bytes, value)?;
+        write(&mut self.bytes);
         self.bytes.push(b',');
         let place = start..self.all().end;
         if self.bytes.len() > IN_MEMORY {
@@ -168,11 +215,29 @@ impl List {
         Ok(())
     }
 
-    /// Empties it. The memory is for the next one.
-    fn clear(&mut self) {
+    /// Gives what is at these places, without the last comma; `None` where that is in a file.
+    fn pieces<'l>(&'l self, places: &[Range<u64>], pieces: &mut Vec<&'l [u8]>) -> Option<()> {
+        if self.file.is_some() {
+            return None;
+        }
+        for place in places {
+            let [start, end] = [place.start, place.end].map(|at| usize::try_from(at).unwrap_or(self.bytes.len()));
+            pieces.push(self.bytes.get(start..end)?);
+        }
+        if let (false, Some(last)) = (places.is_empty(), pieces.last_mut()) {
+            *last = last.strip_suffix(b",").unwrap_or(last);
+        }
+        Some(())
+    }
+
+    /// Empties it. Memory that is not larger than that is for the next one.
+    fn clear(&mut self, largest: usize) {
         self.file = None;
         self.in_file = 0;
         self.bytes.clear();
+        if self.bytes.capacity() > largest {
+            self.bytes = Vec::new();
+        }
     }
 }
 
@@ -184,10 +249,11 @@ mod tests {
     use sabir_core::fold::SessionResult;
     use sabir_core::line::Line;
 
-    use super::{IN_MEMORY, ResultJson};
+    use super::{IN_MEMORY, Lists, ResultJson};
 
     /// The JSON that comes out, which must be that of a fold that keeps all.
-    fn check(result: &mut ResultJson, lines: &[String], is_over: bool) -> String {
+    fn check(lists: &mut Lists, lines: &[String], is_over: bool) -> String {
+        let mut result = ResultJson::within(std::mem::take(lists));
         let mut decoder = Decoder::new(Start::named("claude-code").expect("an agent"));
         let mut fold = SessionResult::fold();
         let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd { .. } | EventKind::Exited { .. });
@@ -206,7 +272,12 @@ mod tests {
         decoder.end(&End::default(), &mut events);
         note(&events);
         let mut json = Vec::new();
-        result.finish(&mut crate::output::onto(&mut json)).expect("put away and read back");
+        let mut made = result.finish().expect("put away");
+        made.give(&mut crate::output::onto(&mut json)).expect("read back");
+        let is_in_memory = [&made.lists.turns, &made.lists.calls].iter().all(|list| list.file.is_none());
+        assert_eq!(made.pieces().map(|pieces| pieces.concat()), is_in_memory.then(|| json.clone()));
+        *lists = made.into_lists();
+        lists.clear(IN_MEMORY);
         let json = String::from_utf8(json).expect("text");
         let expected = serde_json::to_string(&fold.finish()).expect("JSON");
         assert!(json == expected, "{} lines", lines.len());
@@ -228,7 +299,7 @@ mod tests {
 
     #[test]
     fn it_is_the_same_json_however_long_the_run_and_one_after_another() {
-        let mut result = ResultJson::default();
+        let mut lists = Lists::default();
         for (calls, size) in [(0, 0), (1, 40), (10, 400), (900, 20_000), (5, 4)] {
             let mut lines = Vec::new();
             // Every third call ends after the next one.
@@ -241,7 +312,7 @@ mod tests {
                     lines.extend([number].into_iter().chain(late.take()).map(|number| output(number, size)));
                 }
             }
-            check(&mut result, &lines, true);
+            check(&mut lists, &lines, true);
         }
     }
 
@@ -251,7 +322,7 @@ mod tests {
         let mut result = ResultJson::default();
         let mut decoder = Decoder::new(Start::named("claude-code").expect("an agent"));
         let mut calls = 0;
-        while !result.is_large() {
+        while result.lists.calls.file.is_none() {
             for line in lines(40_000) {
                 let mut events = Vec::new();
                 decoder.line(&Line::of(1, line.as_str()), &mut events);
@@ -259,13 +330,13 @@ mod tests {
             }
             calls += 1;
             assert!(calls * 30_000 < 2 * IN_MEMORY, "nothing is put away");
-            assert!(result.calls.bytes.len() <= IN_MEMORY);
+            assert!(result.lists.calls.bytes.len() <= IN_MEMORY);
         }
     }
 
     #[test]
     fn a_run_that_breaks_off_has_its_open_calls() {
-        let json = check(&mut ResultJson::default(), &[call(7)], false);
+        let json = check(&mut Lists::default(), &[call(7)], false);
         assert!(json.contains(r#""toolCalls":[{"id":"t7""#), "{json}");
     }
 }

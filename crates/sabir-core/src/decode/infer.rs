@@ -24,7 +24,7 @@ struct Arguments<'a> {
     )]
     path: Option<Str<'a>>,
     #[serde(borrow, alias = "contents", alias = "file_text", alias = "fileText", alias = "new_source")]
-    content: Option<Str<'a>>,
+    content: Option<Text<'a>>,
     #[serde(borrow, alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text", alias = "before")]
     old_string: Option<Str<'a>>,
     #[serde(borrow, alias = "newString", alias = "new_str", alias = "newText", alias = "new_text", alias = "after")]
@@ -83,7 +83,7 @@ fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<EventKind<'stati
                 }
                 // The file may have been there before; only the agent would know.
                 Some(content) if edits.is_empty() => {
-                    Some(changed(path, Change::Create, None, Some(diff::of_new_file(path, &Text::from(&**content)))))
+                    Some(changed(path, Change::Create, None, Some(diff::of_new_file(path, content))))
                 }
                 _ if edits.is_empty() => Some(changed(path, Change::Update, None, None)),
                 _ => Some(changed(path, Change::Update, None, Some(diff::of_edits(path, edits)))),

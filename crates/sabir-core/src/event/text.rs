@@ -134,6 +134,23 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// Appends its beginning, of at most so many bytes, as a JSON string: as it is kept, where it is kept as one
+    /// that can stand in a line.
+    pub(crate) fn write_head(&self, bytes: usize, out: &mut Vec<u8>) {
+        let (inside, said) = match &self.0 {
+            Form::Plain(text) => return write::plain_string(cut::head(text, bytes), out),
+            Form::Json { size, .. } if *size <= bytes => (self.written(), *size),
+            Form::Json { .. } => escaped_head(self.written(), bytes),
+        };
+        if inside.len() > said && write::ends_a_line_for_some(inside) {
+            return write::plain_string(&unescaped(&in_quotes(inside)), out);
+        }
+        out.reserve(inside.len() + 2);
+        out.push(b'"');
+        out.extend_from_slice(inside.as_bytes());
+        out.push(b'"');
+    }
+
     /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
     pub(crate) fn after_written(self, bytes: usize) -> Self {
         let bytes = cut::before(self.written(), bytes);
@@ -196,10 +213,10 @@ impl<'a> Text<'a> {
 }
 
 impl Text<'static> {
-    /// The text of a JSON string of our own making: with its quotes, with an escape, and with no half of a pair.
-    pub(crate) fn from_own_json(json: String) -> Self {
-        let surplus = json::escapes_of(&json).map_or(0, |escapes| escapes.surplus);
-        Self::kept(Cow::Owned(json), surplus)
+    /// The text of a JSON string of our own making that says so many bytes: with its quotes, with an escape, and with no
+    /// half of a pair.
+    pub(crate) fn from_own_json(json: String, size: usize) -> Self {
+        Self(Form::Json { json: Cow::Owned(json), from: 0, size, plain: OnceLock::new() })
     }
 }
 

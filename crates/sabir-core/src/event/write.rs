@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
 use super::{CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
+use crate::json;
 
 /// A field of an event: whether it is there, and how it is written.
 pub(super) trait Field {
@@ -166,13 +167,13 @@ fn serde_value<T: Serialize>(value: &T, out: &mut Vec<u8>) {
 }
 
 /// A word of ours: no character of it needs escaping.
-fn word(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn word(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
 }
 
-pub(super) fn integer(value: u64, out: &mut Vec<u8>) {
+pub(crate) fn integer(value: u64, out: &mut Vec<u8>) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     let mut rest = value;
@@ -199,6 +200,14 @@ pub(super) fn string(text: &str, out: &mut Vec<u8>) {
         at = special + escape(&bytes[special..], out);
     }
     out.extend_from_slice(&bytes[at..]);
+    out.push(b'"');
+}
+
+/// Appends a JSON string, escaped as `serde_json` does and no more.
+pub(crate) fn plain_string(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    json::escaped_pieces(text, |piece| out.extend_from_slice(piece.as_bytes()));
     out.push(b'"');
 }
 
@@ -268,7 +277,7 @@ fn is_special(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{integer, string};
+    use super::{integer, plain_string, string};
 
     #[test]
     fn strings_are_escaped_as_serde_does() {
@@ -281,6 +290,9 @@ mod tests {
                 let plain = written.replace("\\u0085", "\u{85}").replace("\\u2028", "\u{2028}");
                 assert_eq!(plain, serde_json::to_string(&text[start..]).expect("a string"));
                 assert_eq!(serde_json::from_str::<String>(&written).expect("JSON"), text[start..]);
+                let mut out = Vec::new();
+                plain_string(&text[start..], &mut out);
+                assert_eq!(out, serde_json::to_vec(&text[start..]).expect("a string"));
             }
         }
     }

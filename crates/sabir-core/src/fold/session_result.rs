@@ -1,7 +1,9 @@
 //! One run as one value: what it answered, did, used and cost, and how it ended.
 
 mod cost;
+mod over;
 mod shape;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +16,7 @@ use crate::json;
 use crate::price::Table;
 use crate::time::Timestamp;
 
+pub use over::{Over, Taker};
 pub use shape::{Cost, CostSource, FileChange, ModelUse, Reported, SessionResult, Status, ToolCall, Turn, Unrecognized};
 
 /// Results of tools are kept up to this size; the whole is in the raw log.
@@ -36,28 +39,17 @@ pub struct SessionResultFold {
     accounting: Accounting,
     tally: UsageTally,
     /// The calls that have not ended, each with the number of calls that began before it.
-    open: BTreeMap<String, (usize, ToolCall)>,
+    /// In boxes, since mostly one is open at a time: a map has room for many from the first one on.
+    open: BTreeMap<String, Box<(usize, ToolCall)>>,
     calls: usize,
     /// The last turn: what follows its end may still belong to it.
     turn: Option<Turn>,
     over: Over,
     turn_open: bool,
-    turn_tally: UsageTally,
+    turn_tokens: TurnTokens,
     first_at: Option<Timestamp>,
     last_at: Option<Timestamp>,
     turns_ended: u32,
-}
-
-/// What of a run is over and does not change any more. Who folds a run that is larger than the memory [takes it
-/// out](SessionResultFold::over) as it comes.
-#[derive(Debug, Default)]
-pub struct Over {
-    /// Turns, in their order.
-    pub turns: Vec<Turn>,
-    /// Calls in the order of their ends, each with the number of calls that began before it.
-    pub calls: Vec<(usize, ToolCall)>,
-    /// Changes of files, in their order.
-    pub file_changes: Vec<FileChange>,
 }
 
 impl SessionResult {
@@ -75,6 +67,13 @@ impl SessionResult {
 impl SessionResultFold {
     /// Takes note of the next event.
     pub fn event(&mut self, event: &Event<'_>) {
+        let mut over = std::mem::take(&mut self.over);
+        self.event_with(event, &mut over);
+        self.over = over;
+    }
+
+    /// The same, for who takes what is over at once.
+    pub fn event_with(&mut self, event: &Event<'_>, over: &mut impl Taker) {
         let main = event.parent_tool_call_id.is_none();
         if let Some(at) = event.at {
             self.first_at.get_or_insert(at);
@@ -102,9 +101,11 @@ impl SessionResultFold {
                 note(&mut result.agent_version, &agent_version.as_deref().map(str::to_owned));
             }
             EventKind::TurnStart { turn } => {
-                self.over.turns.extend(self.turn.replace(Turn { turn: *turn, ..Turn::default() }));
+                if let Some(turn) = self.turn.replace(Turn { turn: *turn, ..Turn::default() }) {
+                    over.turn(turn);
+                }
                 self.turn_open = true;
-                self.turn_tally = UsageTally::default();
+                self.turn_tokens = TurnTokens::default();
             }
             EventKind::TurnEnd { stop_reason, .. } => {
                 self.turns_ended += 1;
@@ -117,9 +118,8 @@ impl SessionResultFold {
                 }
             }
             EventKind::Usage { scope, .. } if main && self.turn_open && *scope != UsageScope::Run => {
-                self.turn_tally.event(&event.kind);
                 if let Some(turn) = &mut self.turn {
-                    turn.usage = self.turn_tally.total().native(self.accounting);
+                    turn.usage = self.turn_tokens.event(&event.kind).native(self.accounting);
                 }
             }
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } => {
@@ -131,30 +131,32 @@ impl SessionResultFold {
                     parent_id: event.parent_tool_call_id.as_deref().map(str::to_owned),
                     ..ToolCall::default()
                 };
-                let same = self.open.insert(call.id.clone(), (self.calls, call));
-                self.over.calls.extend(same);
+                if let Some(same) = self.open.insert(call.id.clone(), Box::new((self.calls, call))) {
+                    let (number, call) = *same;
+                    over.call(number, call, None);
+                }
                 self.calls += 1;
                 if let Some(turn) = self.turn.as_mut().filter(|_| main) {
                     turn.tool_calls.push(tool_call_id.clone().into_owned());
                 }
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
-                if let Some((_, call)) = self.open.get_mut(tool_call_id.as_ref()) {
-                    call.args = arguments(input);
+                if let Some(open) = self.open.get_mut(tool_call_id.as_ref()) {
+                    open.1.args = arguments(input);
                 }
             }
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
-                if let Some((number, mut call)) = self.open.remove(tool_call_id.as_ref()) {
+                if let Some(open) = self.open.remove(tool_call_id.as_ref()) {
+                    let (number, mut call) = *open;
                     call.status = *status;
                     call.exit_code = *exit_code;
                     call.duration_ms = *duration_ms;
                     call.result_bytes = output.as_ref().map(|output| output.size() as u64);
-                    call.result = output.as_ref().map(|output| output.head(RESULT_BYTES));
-                    self.over.calls.push((number, call));
+                    over.call(number, call, output.as_ref());
                 }
             }
             EventKind::FileChange { path, change, from, added, removed, tool_call_id, source, .. } => {
-                self.over.file_changes.push(FileChange {
+                over.file_change(FileChange {
                     path: path.clone().into_owned(),
                     change: *change,
                     from: from.as_deref().map(str::to_owned),
@@ -212,9 +214,21 @@ impl SessionResultFold {
 
     /// Counts what is open as over: no more events come.
     pub fn close(&mut self) -> &mut Over {
-        self.over.turns.extend(self.turn.take());
-        self.over.calls.extend(std::mem::take(&mut self.open).into_values());
+        let mut over = std::mem::take(&mut self.over);
+        self.close_with(&mut over);
+        self.over = over;
         &mut self.over
+    }
+
+    /// The same, for who takes what is over at once.
+    pub fn close_with(&mut self, over: &mut impl Taker) {
+        if let Some(turn) = self.turn.take() {
+            over.turn(turn);
+        }
+        for open in std::mem::take(&mut self.open).into_values() {
+            let (number, call) = *open;
+            over.call(number, call, None);
+        }
     }
 
     /// The result of all events so far, without what was [taken out](Self::over).
@@ -240,6 +254,31 @@ impl SessionResultFold {
         let prices = options.prices.as_ref().unwrap_or_else(|| Table::embedded());
         cost::fill(&mut result, &tally, source, prices);
         result
+    }
+}
+
+/// The tokens of a turn, by the rule of the [tally](UsageTally): there are many turns, and nobody asks for the models of one.
+#[derive(Debug, Default)]
+struct TurnTokens {
+    /// What was told of the turn as one.
+    whole: Tokens,
+    /// What its messages used since.
+    messages: Tokens,
+}
+
+impl TurnTokens {
+    /// Takes note of what a message or the turn used; gives the sum.
+    fn event(&mut self, kind: &EventKind<'_>) -> Tokens {
+        let tokens = Tokens::of_event(kind).unwrap_or_default();
+        if matches!(kind, EventKind::Usage { scope: UsageScope::Message, .. }) {
+            self.messages.add(&tokens);
+        } else {
+            self.messages = Tokens::default();
+            self.whole.add(&tokens);
+        }
+        let mut sum = self.whole;
+        sum.add(&self.messages);
+        sum
     }
 }
 

@@ -34,6 +34,36 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// The tokens that a usage event tells.
+    pub fn of_event(kind: &EventKind<'_>) -> Option<Self> {
+        let EventKind::Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            cache_write_1h_tokens,
+            reasoning_tokens,
+            ..
+        } = kind
+        else {
+            return None;
+        };
+        let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
+        // Of a total whose classes are not all known, the rest belongs to those that are not.
+        let known = classes.into_iter().flatten().fold(0, u64::saturating_add);
+        let undivided = total_tokens.filter(|_| input_tokens.is_none() || output_tokens.is_none());
+        Some(Self {
+            uncached_input: *input_tokens,
+            cache_read: *cache_read_tokens,
+            cache_write: *cache_write_tokens,
+            cache_write_1h: *cache_write_1h_tokens,
+            output: *output_tokens,
+            reasoning: *reasoning_tokens,
+            undivided: undivided.map(|total| total.saturating_sub(known)),
+        })
+    }
+
     /// Adds figures; what either side knows is known.
     pub fn add(&mut self, other: &Self) {
         let sum = |a: &mut Option<u64>, b: Option<u64>| {
@@ -176,36 +206,8 @@ const KEPT_REQUESTS: usize = 4_096;
 impl UsageTally {
     /// Takes note of a usage event; other kinds are passed over.
     pub fn event(&mut self, kind: &EventKind<'_>) {
-        let EventKind::Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            cache_write_1h_tokens,
-            reasoning_tokens,
-            cost_usd,
-            cost_parts,
-            model,
-            scope,
-        } = kind
-        else {
-            return;
-        };
-        let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
-        // Of a total whose classes are not all known, the rest belongs to those that are not.
-        let known = classes.into_iter().flatten().fold(0, u64::saturating_add);
-        let undivided = total_tokens.filter(|_| input_tokens.is_none() || output_tokens.is_none());
-        let undivided = undivided.map(|total| total.saturating_sub(known));
-        let tokens = Tokens {
-            uncached_input: *input_tokens,
-            cache_read: *cache_read_tokens,
-            cache_write: *cache_write_tokens,
-            cache_write_1h: *cache_write_1h_tokens,
-            output: *output_tokens,
-            reasoning: *reasoning_tokens,
-            undivided,
-        };
+        let EventKind::Usage { cost_usd, cost_parts, model, scope, .. } = kind else { return };
+        let Some(tokens) = Tokens::of_event(kind) else { return };
         let level = match scope {
             UsageScope::Message => &mut self.message,
             UsageScope::Turn => {

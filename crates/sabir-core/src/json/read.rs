@@ -59,6 +59,21 @@ struct Quoted<'de> {
     escapes: Escapes,
 }
 
+impl<'de> Quoted<'de> {
+    /// Gives out what it says.
+    #[inline]
+    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        let Self { json, escapes } = self;
+        if !escapes.any() {
+            return visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default());
+        }
+        visitor.visit_string(match scan::unescaped(json) {
+            Some(text) => text,
+            None => serde_json::from_str(json)?,
+        })
+    }
+}
+
 /// The text is not the JSON that is expected. That is said often, where a value of one of several shapes is tried, and what
 /// exactly was expected nobody asks.
 #[derive(Debug)]
@@ -244,14 +259,16 @@ impl Items<'_, '_> {
     /// Steps to the next item; false before the closing bracket.
     #[inline]
     fn next(&mut self, close: u8) -> Result<bool, Refused> {
-        if self.reader.peek() == Some(close) {
-            return Ok(false);
-        }
-        if !std::mem::take(&mut self.first) {
-            self.reader.expect(b',')?;
-            if self.reader.peek() == Some(close) {
-                return Err(Refused);
+        match self.reader.peek() {
+            Some(byte) if byte == close => return Ok(false),
+            _ if std::mem::take(&mut self.first) => {}
+            Some(b',') => {
+                self.reader.at += 1;
+                if self.reader.peek() == Some(close) {
+                    return Err(Refused);
+                }
             }
+            _ => return Err(Refused),
         }
         Ok(true)
     }
@@ -306,15 +323,46 @@ impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
     type Error = Refused;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refused> {
-        if !self.next(b'}')? {
-            return Ok(None);
-        }
-        if self.reader.peek() == Some(b'"') { seed.deserialize(&mut *self.reader).map(Some) } else { Err(Refused) }
+        if self.next(b'}')? { seed.deserialize(Key(self.reader)).map(Some) } else { Ok(None) }
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refused> {
         self.reader.expect(b':')?;
         seed.deserialize(&mut *self.reader)
+    }
+}
+
+/// The key that comes next. Keys are what there is most of, and strings, so nothing else is looked for.
+struct Key<'r, 'de>(&'r mut Reader<'de>);
+
+impl<'de> Deserializer<'de> for Key<'_, 'de> {
+    type Error = Refused;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.0.string()?.visit(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Refused> {
+        if self.0.peek() == Some(b'"') { self.0.deserialize_newtype_struct(name, visitor) } else { Err(Refused) }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refused> {
+        if self.0.peek() == Some(b'"') { self.0.deserialize_enum(name, variants, visitor) } else { Err(Refused) }
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
     }
 }
 
@@ -325,13 +373,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         match self.peek() {
             Some(b'{') => self.nested(|items| visitor.visit_map(items)),
             Some(b'[') => self.nested(|items| visitor.visit_seq(items)),
-            Some(b'"') => match self.string()? {
-                Quoted { json, escapes } if escapes.any() => visitor.visit_string(match scan::unescaped(json) {
-                    Some(text) => text,
-                    None => serde_json::from_str(json)?,
-                }),
-                Quoted { json, .. } => visitor.visit_borrowed_str(json.get(1..json.len() - 1).unwrap_or_default()),
-            },
+            Some(b'"') => self.string()?.visit(visitor),
             _ => match self.word() {
                 "null" => visitor.visit_unit(),
                 "true" => visitor.visit_bool(true),

@@ -63,8 +63,8 @@ fn long_string(bytes: &[u8], start: usize) -> Option<Quoted> {
     // The least of the bytes before the block, in sixteen parts.
     let mut least = u8x16::splat(u8::MAX);
     let mut at = start + 1;
+    let mut end_of_text = [0; BLOCK];
     loop {
-        let mut end_of_text = [0; BLOCK];
         let block = block_at(bytes, at, &mut end_of_text)?;
         let mut stops = marks(block, is_mark);
         let mut next = at + BLOCK;
@@ -138,8 +138,8 @@ fn long_end(bytes: &[u8], start: usize, stop: Option<usize>) -> Option<usize> {
         None => behind + SHORT,
     };
     let mut at = from;
+    let mut end_of_text = [0; BLOCK];
     loop {
-        let mut end_of_text = [0; BLOCK];
         let block = block_at(bytes, at, &mut end_of_text)?;
         // In most blocks of a long string there is no quote at all, and then backslashes do not matter either.
         if has_quote(block) {
@@ -244,7 +244,8 @@ pub(super) fn word(bytes: &[u8]) -> Option<usize> {
     first_stop(bytes, 0, is_mark).filter(|end| bytes[*end] == b'"')
 }
 
-/// The bytes from there on; at the end of the text as many as there are, and zeros. `None` when there are none.
+/// The bytes from there on; at the end of the text as many as there are, and what is in that buffer. `None` when there are
+/// none.
 #[inline]
 fn block_at<'b>(bytes: &'b [u8], at: usize, end_of_text: &'b mut [u8; BLOCK]) -> Option<&'b [u8; BLOCK]> {
     let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
@@ -264,34 +265,93 @@ pub(super) fn unescaped(json: &str) -> Option<String> {
 /// The same of what is written between its quotes.
 pub(super) fn unescaped_inside(inside: &str) -> Option<String> {
     let mut text = String::with_capacity(inside.len());
-    let mut rest = inside;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        let (character, length) = match rest.as_bytes().get(at + 1)? {
-            b'n' => ('\n', 2),
-            byte @ (b'"' | b'\\' | b'/') => (char::from(*byte), 2),
-            b't' => ('\t', 2),
-            b'r' => ('\r', 2),
-            b'b' => ('\u{8}', 2),
-            b'f' => ('\u{c}', 2),
-            b'u' => {
-                let digits = rest.get(at + 2..at + 6).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
-                (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
+    // Up to where it was copied, and up to where it was looked at.
+    let (mut copied, mut at) = (0, 0);
+    let mut end_of_text = [0; BLOCK];
+    while let Some(block) = block_at(inside.as_bytes(), at, &mut end_of_text) {
+        let mut stops = marks(block, is_backslash);
+        let mut next = at + BLOCK;
+        while stops != 0 {
+            let stop = at + stops.trailing_zeros() as usize;
+            let (character, length) = said(inside, stop)?;
+            text.push_str(inside.get(copied..stop)?);
+            text.push(character);
+            copied = stop + length;
+            if copied - at >= BLOCK {
+                next = copied;
+                break;
             }
-            _ => return None,
-        };
-        text.push_str(&rest[..at]);
-        text.push(character);
-        rest = &rest[at + length..];
+            stops &= u64::MAX << (copied - at);
+        }
+        at = next;
     }
-    text.push_str(rest);
+    text.push_str(inside.get(copied..)?);
     Some(text)
 }
+
+/// The character that an escape says which stands there, and how long the escape is.
+#[inline]
+fn said(inside: &str, at: usize) -> Option<(char, usize)> {
+    Some(match inside.as_bytes().get(at + 1)? {
+        b'n' => ('\n', 2),
+        byte @ (b'"' | b'\\' | b'/') => (char::from(*byte), 2),
+        b't' => ('\t', 2),
+        b'r' => ('\r', 2),
+        b'b' => ('\u{8}', 2),
+        b'f' => ('\u{c}', 2),
+        b'u' => {
+            let digits = inside.get(at + 2..at + 6).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+            (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
+        }
+        _ => return None,
+    })
+}
+
+/// Hands out what stands between the quotes of a JSON string that says that text: what needs no escape as it is, and the
+/// escapes between.
+pub(super) fn escaped_pieces(text: &str, mut take: impl FnMut(&str)) {
+    let (mut copied, mut at) = (0, 0);
+    let mut end_of_text = [b' '; BLOCK];
+    while let Some(block) = block_at(text.as_bytes(), at, &mut end_of_text) {
+        let mut stops = marks(block, |lanes| is_mark(lanes) | is_control(lanes));
+        while stops != 0 {
+            let stop = stops.trailing_zeros() as usize;
+            take(text.get(copied..at + stop).unwrap_or_default());
+            take(ESCAPES.get(usize::from(block[stop])).copied().unwrap_or("\\\\"));
+            copied = at + stop + 1;
+            stops &= stops - 1;
+        }
+        at += BLOCK;
+    }
+    take(text.get(copied..).unwrap_or_default());
+}
+
+/// How bytes are written that need an escape, but for the backslash.
+const ESCAPES: [&str; 35] = [
+    "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b", "\\t", "\\n", "\\u000b",
+    "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012", "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017",
+    "\\u0018", "\\u0019", "\\u001a", "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f", " ", "!", "\\\"",
+];
 
 #[cfg(test)]
 mod tests {
     use serde::de::IgnoredAny;
 
-    use super::{BLOCK, Escapes, SHORT, end, string, unescaped};
+    use super::{BLOCK, Escapes, SHORT, end, escaped_pieces, string, unescaped};
+
+    #[test]
+    fn what_is_escaped_is_what_serde_json_writes() {
+        let every: String = (0_u32..0x100).filter_map(char::from_u32).collect();
+        for before in 0..2 * BLOCK {
+            for text in ["", "\"", "\\", "\n\n", "\u{0}\u{1f}é", every.as_str()] {
+                let text = format!("{}{text}", "a".repeat(before));
+                let mut written = String::new();
+                escaped_pieces(&text, |piece| written.push_str(piece));
+                assert_eq!(serde_json::to_string(&text).ok(), Some(format!("\"{written}\"")));
+                assert_eq!(unescaped(&format!("\"{written}\"")), Some(text));
+            }
+        }
+    }
 
     #[test]
     fn what_is_unescaped_at_once_is_what_serde_json_reads() {

@@ -19,13 +19,12 @@ use serde::Serialize;
 use crate::cli::past::LsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::onto;
 use crate::past::{self, Filter, Past, ShortIds};
 use crate::print::human::{grouped, visible};
 use crate::print::json::Out;
 use crate::print::progress::Progress;
 use crate::print::{self, table};
-use crate::result::ResultJson;
+use crate::result::{Lists, Made, ResultJson};
 use crate::when;
 
 /// How many sessions a person sees.
@@ -130,90 +129,70 @@ struct Listed<'s> {
     files: Vec<String>,
 }
 
-/// What a thread needs to make lines.
-#[derive(Default)]
-struct Desk {
-    workspace: Workspace,
-    result: ResultJson,
-}
-
 /// A line for a program.
-enum Line {
-    Whole(Vec<u8>),
-    /// Its beginning, and a result that is larger than what one would have in memory.
-    Begun(Vec<u8>, Box<ResultJson>),
+struct Line {
+    /// All of it but what is around the result.
+    listed: Vec<u8>,
+    result: Option<Box<Made>>,
 }
 
 fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
     let spare = Spare::default();
-    let line = |desk: &mut Desk, (session, sum): &(&Session, &Sum)| -> Result<Line, Failure> {
-        let mut line = spare.line();
-        let listed = serde_json::to_writer(&mut line, &listed(past, session, sum));
-        listed.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
-        let Desk { workspace, result } = desk;
-        let read = results.then(|| past.decode_in(workspace, session, &mut |event| result.event(event)));
-        match read {
-            Some(Ok(())) => {
-                line.pop();
-                line.extend_from_slice(b",\"result\":");
-                if result.is_large() {
-                    return Ok(Line::Begun(line, Box::new(std::mem::take(result))));
-                }
-                result.finish(&mut onto(&mut line))?;
-                line.push(b'}');
-            }
-            // A log that is gone or unreadable by now is listed without a result.
-            Some(Err(_)) => *result = ResultJson::default(),
-            None => {}
+    let line = |workspace: &mut Workspace, (session, sum): &(&Session, &Sum)| -> Result<Line, Failure> {
+        let listed = serde_json::to_vec(&listed(past, session, sum));
+        let listed = listed.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
+        if !results {
+            return Ok(Line { listed, result: None });
         }
-        line.push(b'\n');
-        Ok(Line::Whole(line))
+        let mut result = ResultJson::within(spare.lists());
+        // A log that is gone or unreadable by now is listed without a result.
+        let read = past.decode_in(workspace, session, &mut |event| result.event(event));
+        let result = read.ok().map(|()| result.finish()).transpose()?.map(Box::new);
+        Ok(Line { listed, result })
     };
     let take = |line: Result<Line, Failure>| {
-        match line? {
-            Line::Whole(line) => {
-                out.record(&line)?;
-                spare.give_back(line);
-            }
-            Line::Begun(line, mut result) => {
-                out.record(&line)?;
-                result.finish(&mut |piece| out.record(piece))?;
-                out.record(b"}\n")?;
-            }
+        let Line { listed, result } = line?;
+        let Some(mut result) = result else { return out.pieces(&[&listed, b"\n"]) };
+        let begun = listed.strip_suffix(b"}").unwrap_or(&listed);
+        if let Some(pieces) = result.pieces() {
+            out.pieces(&[&[begun, b",\"result\":"], pieces.as_slice(), &[b"}\n"]].concat())?;
+        } else {
+            out.pieces(&[begun, b",\"result\":"])?;
+            result.give(&mut |piece| out.record(piece))?;
+            out.record(b"}\n")?;
         }
+        spare.give_back(result.into_lists());
         Ok::<(), Failure>(())
     };
     let mut progress = Progress::beside_output("reading sessions");
-    let read = past::SESSIONS.run(sessions, Desk::default, line, &mut |done| progress.show(done, sessions.len()), take);
+    let read = past::SESSIONS.run(sessions, Workspace::default, line, &mut |done| progress.show(done, sessions.len()), take);
     progress.end();
     read?;
     out.write()?;
     Ok(Exit::Completed)
 }
 
-/// Lines that were written. The next ones go to the same memory: to take new memory for each of thousands of lines of
+/// Results that were written. The next ones go to the same memory: to take new memory for each of thousands of results of
 /// megabytes costs more than to write them.
 #[derive(Default)]
-struct Spare(Mutex<Vec<Vec<u8>>>);
+struct Spare(Mutex<Vec<Lists>>);
 
 impl Spare {
-    /// A larger one does not keep its memory.
+    /// A larger list does not keep its memory.
     const LARGEST: usize = 1 << 20;
 
-    fn lines(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    fn all(&self) -> MutexGuard<'_, Vec<Lists>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(&self) -> Vec<u8> {
-        self.lines().pop().unwrap_or_default()
+    fn lists(&self) -> Lists {
+        self.all().pop().unwrap_or_default()
     }
 
-    fn give_back(&self, mut line: Vec<u8>) {
-        if line.capacity() <= Self::LARGEST {
-            line.clear();
-            self.lines().push(line);
-        }
+    fn give_back(&self, mut lists: Lists) {
+        lists.clear(Self::LARGEST);
+        self.all().push(lists);
     }
 }
 

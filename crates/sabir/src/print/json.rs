@@ -1,6 +1,6 @@
 //! Data for programs, on standard output.
 
-use std::io::{self, Write as _};
+use std::io::{self, IoSlice, Write as _};
 
 use crate::failure::Failure;
 
@@ -29,6 +29,18 @@ impl Out {
         write(record)
     }
 
+    /// Adds a record that lies in pieces. One that is worth a system call of its own is written from where they lie.
+    pub(crate) fn pieces(&mut self, pieces: &[&[u8]]) -> Result<(), Failure> {
+        if pieces.iter().map(|piece| piece.len()).sum::<usize>() < PIECE {
+            pieces.iter().for_each(|piece| self.buffer.extend_from_slice(piece));
+            return self.write_if_full();
+        }
+        let all = [self.buffer.as_slice()].into_iter().chain(pieces.iter().copied());
+        let written = write_all(&mut all.map(IoSlice::new).collect::<Vec<_>>());
+        self.buffer.clear();
+        written
+    }
+
     /// Writes what has been collected, once that is worth a system call.
     pub(crate) fn write_if_full(&mut self) -> Result<(), Failure> {
         if self.is_full() { self.write() } else { Ok(()) }
@@ -53,9 +65,24 @@ impl Out {
 }
 
 fn write(bytes: &[u8]) -> Result<(), Failure> {
+    write_all(&mut [IoSlice::new(bytes)])
+}
+
+fn write_all(mut pieces: &mut [IoSlice<'_>]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::io("writing to standard output failed", &error))
+    let mut all = || {
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            match stdout.write_vectored(pieces) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut pieces, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        stdout.flush()
+    };
+    all().map_err(|error| Failure::io("writing to standard output failed", &error))
 }
 
 /// Appends a value as JSON: over several lines for a person, on one for a program.

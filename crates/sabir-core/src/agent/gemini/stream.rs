@@ -261,8 +261,12 @@ pub(super) fn shell_ending(shown: &Text<'_>) -> (Option<i32>, bool) {
 fn written_ending(written: &str) -> Option<(Option<i32>, bool)> {
     const SIGN: &str = "\\nExit Code: ";
     if !REPORTS.iter().any(|head| written.starts_with(head)) {
-        // White space may stand before.
-        let may_tell = written.starts_with(|first: char| first == '\\' || first == 'C' || first.is_whitespace());
+        // White space may stand before, as escapes too.
+        let mut rest = written.trim_start();
+        while let Some(behind) = ["\\n", "\\t", "\\r"].iter().find_map(|space| rest.strip_prefix(space)) {
+            rest = behind.trim_start();
+        }
+        let may_tell = ["\\", "Command "].iter().chain(&REPORTS).any(|start| rest.starts_with(start));
         return (!may_tell).then_some((None, false));
     }
     let Some(at) = memchr::memmem::rfind(written.as_bytes(), SIGN.as_bytes()) else { return Some((None, false)) };

@@ -298,7 +298,10 @@ impl Log {
     fn add_up(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
             if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
-                self.told.entry(model.to_string()).or_default().add(&spent);
+                match self.told.get_mut(&**model) {
+                    Some(told) => told.add(&spent),
+                    None => drop(self.told.insert(model.to_string(), spent)),
+                }
             }
         }
     }

@@ -89,8 +89,9 @@ impl Log {
             (None, "local_shell_call") => Cow::Borrowed("local_shell"),
             (None, r#type) => Cow::Owned(r#type.strip_suffix("_call").unwrap_or(r#type).to_owned()),
         };
-        let json = call.arguments.as_deref().unwrap_or("{}");
-        let arguments: Arguments<'_> = json::parse(json).unwrap_or_default();
+        let parsed: Option<Arguments<'_>> = call.arguments.as_deref().and_then(json::parse);
+        let is_json = parsed.is_some();
+        let arguments = parsed.unwrap_or_default();
         let words = call.action.as_ref().and_then(|action| action.command.as_deref());
         let command =
             words.map(joined).or(arguments.cmd.map(|cmd| cmd.to_string())).or(arguments.command.map(|command| match command {
@@ -103,15 +104,18 @@ impl Log {
         let title = command.as_deref().map(shell::script).or(query.as_deref()).and_then(report::title).map(str::to_owned);
         let plan = arguments.plan.map(|plan| plan.into_iter().map(|step| item(step).into_owned()).collect());
         let input = match (call.arguments, call.input) {
-            (Some(arguments), _) => Some(Cow::from(arguments)),
-            (None, Some(input)) => report::arguments(&Input { input: &input }),
+            (Some(arguments), _) => {
+                let is_json = is_json || json::parse::<serde::de::IgnoredAny>(&arguments).is_some();
+                is_json.then(|| Cow::from(arguments))
+            }
+            (None, Some(input)) => Some(Cow::Owned(given(&input))),
             (None, None) => report::arguments(&Asked { command: command.as_deref(), query: query.as_deref() }),
         };
         facts.push(EventKind::ToolStart {
             tool_call_id: id.clone(),
             tool_kind: kind(&name, command.is_some()),
             name,
-            input: input.filter(|input| json::parse::<serde::de::IgnoredAny>(input).is_some()),
+            input,
             title: title.map(Cow::Owned),
         });
         plan.into_iter().for_each(|items| facts.push(EventKind::Plan { items }));
@@ -167,9 +171,13 @@ struct Started<'a> {
     agent_id: Str<'a>,
 }
 
-#[derive(serde::Serialize)]
-struct Input<'c> {
-    input: &'c str,
+/// The arguments of a tool that is given a text, which is mostly a patch and long.
+fn given(input: &str) -> String {
+    let mut json = String::with_capacity(input.len() + input.len() / 8 + 16);
+    json.push_str(r#"{"input":""#);
+    json::escaped_pieces(input, |piece| json.push_str(piece));
+    json.push_str(r#""}"#);
+    json
 }
 
 #[derive(serde::Serialize)]

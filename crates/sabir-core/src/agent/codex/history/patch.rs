@@ -22,8 +22,9 @@ use crate::event::{Change, EventKind};
 /// The patch in a text that has one.
 pub(super) fn find(text: &str) -> Option<&str> {
     static BEGIN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** Begin Patch"));
+    static END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** End Patch"));
     let start = BEGIN.find(text.as_bytes())?;
-    let end = text[start..].find("*** End Patch").map_or(text.len(), |end| start + end);
+    let end = END.find(&text.as_bytes()[start..]).map_or(text.len(), |end| start + end);
     text.get(start..end)
 }
 

@@ -306,27 +306,43 @@ impl Ledger {
 }
 
 /// A number made of an agent's id. It is kept on disk, so it stays the same in all versions.
+#[allow(clippy::cast_possible_truncation, reason = "that takes the lower half")]
 pub fn id_of(id: impl AsRef<[u8]>) -> u64 {
     let id = id.as_ref();
     let (words, rest) = id.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let words = words.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
-    id_with(id.len() as u64, words)
+    words.fold(id.len() as u64, |id, word| {
+        // Ids are often numbers that follow one another: what differs in a few digits must differ everywhere. Both halves
+        // of the whole product do.
+        let product = u128::from(id ^ word ^ SPREAD) * u128::from(SPREAD);
+        product as u64 ^ (product >> 64) as u64
+    })
 }
 
 /// A number made of another one and of figures, as lasting as [`id_of`].
 pub fn id_with(id: u64, figures: impl IntoIterator<Item = u64>) -> u64 {
-    // A product mixes into its upper half only; turned around, the next one mixes the other half.
-    figures.into_iter().fold(id, |id, figure| (id ^ figure).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes())
+    // Unlike that of `id_of`, this can be undone.
+    let spread = |id: u64| fold_down(id.wrapping_mul(SPREAD));
+    figures.into_iter().fold(id, |id, figure| spread(spread(id ^ figure)))
+}
+
+/// Odd, and as even a mixture of bits as there is.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Undoes the multiplication by it.
+const GATHER: u64 = 0xf1de_83e1_9937_733d;
+
+/// Mixes the upper half, where products differ, into the lower one. Done again, it is undone.
+fn fold_down(number: u64) -> u64 {
+    number ^ number >> 32
 }
 
 /// The id of the response with that key, of which that went in.
 pub(super) fn id_of_key(key: u64, spent: &Spent) -> u64 {
-    // The number that undoes the multiplication of `id_with`.
-    const UNDO: u64 = 0xf1de_83e1_9937_733d;
+    let gathered = |id: u64| fold_down(id).wrapping_mul(GATHER);
     let figures = [spent.cache_write, spent.cache_read, spent.input];
-    figures.into_iter().fold(key, |id, figure| id.swap_bytes().wrapping_mul(UNDO) ^ figure)
+    figures.into_iter().fold(key, |id, figure| gathered(gathered(id)) ^ figure)
 }
 
 /// The milliseconds since 1970 of a time in RFC 3339.
@@ -336,7 +352,7 @@ pub fn time_of(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ledger, Response, Spent, id_of};
+    use super::{Ledger, Response, Spent, id_of, id_with};
 
     fn response(id: &str, output: u64) -> Response {
         let spent = Spent { input: 5, output, ..Spent::default() };
@@ -364,6 +380,18 @@ mod tests {
         ledger.respond(response("b", 9));
         let times: Vec<i64> = ledger.responses.iter().map(|response| response.at).collect();
         assert_eq!((times, ledger.responses[0].spent.output), (vec![2_000, 1_000], 9));
+    }
+
+    #[test]
+    fn ids_that_follow_one_another_are_told_apart() {
+        use std::collections::BTreeSet;
+        // Wherever the digits are: what one word of eight bytes says must not be taken back by the next one.
+        for before in 0..16 {
+            let id = |number: u32| id_of(format!("{}{number:06}", "m".repeat(before)));
+            assert_eq!((0..50_000).map(id).collect::<BTreeSet<_>>().len(), 50_000, "behind {before}");
+        }
+        let of_figures = (0..100).flat_map(|one| (0..100).map(move |other| id_with(7, [one, other, 0])));
+        assert_eq!(of_figures.collect::<BTreeSet<_>>().len(), 10_000);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use sabir_core::history::{Key, Records, Response, Spent, Stretch, id_of};
+use sabir_core::history::{Account, Key, Records, Response, Spent, Stretch, id_of};
 
 use super::Session;
 use crate::digest::DigestState;
@@ -67,24 +67,26 @@ pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn Fn
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
     let of_beyond: Vec<Key> = beyond.iter().map(|counted| counted.response.key().to_le_bytes()).collect();
     let met = Met::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
-    // Stretches with a response that another log may tell too.
-    let mut doubtful: Vec<(Portion<'l>, &'l [Key])> = Vec::new();
+    // Logs with a response that another one may tell too, and the keys of stretches that have one.
+    let (mut doubtful, mut in_doubt) = (Vec::new(), Vec::new());
     for (session, account) in files() {
-        let mut rest = account.keys();
-        for (stretch, records) in account.stretches() {
-            let (keys, others) = rest.split_at(stretch.responses as usize);
-            rest = others;
-            let model = account.model(stretch.model).unwrap_or_default();
-            let portion = Portion { session, model, stretch, apart: Apart::Many(records) };
+        let before = in_doubt.len();
+        for (portion, keys) in portions(session, account) {
             if keys.iter().any(|key| met.again(*key)) {
-                doubtful.push((portion, keys));
+                in_doubt.push(keys);
             } else {
                 take(portion);
             }
         }
+        if in_doubt.len() > before {
+            doubtful.push((session, account));
+        }
     }
-    let mut repeated = Repeated::of(&met, doubtful.iter().map(|(_, keys)| *keys).chain([&*of_beyond]));
-    for (portion, keys) in doubtful {
+    let mut repeated = Repeated::of(&met, in_doubt.into_iter().chain([&*of_beyond]));
+    for (portion, keys) in doubtful.into_iter().flat_map(|(session, account)| portions(session, account)) {
+        if !keys.iter().any(|key| met.again(*key)) {
+            continue;
+        }
         if !keys.iter().any(|key| repeated.has(*key)) {
             take(portion);
             continue;
@@ -104,6 +106,17 @@ pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn Fn
     let mut several = repeated.several;
     several.sort_by_key(|counted| counted.session);
     several.into_iter().map(Portion::of).for_each(take);
+}
+
+/// The stretches of a log as portions, and the keys of each.
+fn portions(session: usize, account: &Account) -> impl Iterator<Item = (Portion<'_>, &[Key])> {
+    let mut rest = account.keys();
+    account.stretches().map(move |(stretch, records)| {
+        let (keys, others) = rest.split_at(stretch.responses as usize);
+        rest = others;
+        let model = account.model(stretch.model).unwrap_or_default();
+        (Portion { session, model, stretch, apart: Apart::Many(records) }, keys)
+    })
 }
 
 impl Counted<'_> {

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use memmap2::MmapOptions;
 use sabir_core::history;
 
 use crate::layout::{create_folder, private};
@@ -71,7 +72,7 @@ impl IndexFile {
     /// has none.
     pub(super) fn open(path: &Path, take: &mut dyn FnMut(Place, &Entry<'_>)) -> (Self, Bytes) {
         let mut index = Self { path: path.to_path_buf(), sound: false, bytes: 0 };
-        let bytes = read(path).ok().flatten().unwrap_or_default();
+        let bytes = read(path).unwrap_or_default();
         if !bytes.is_empty() {
             let mut start = HEAD;
             while let Some(place) = entry_at(&bytes, start) {
@@ -82,7 +83,7 @@ impl IndexFile {
             }
             index.sound = start == bytes.len();
         }
-        (index, bytes.into())
+        (index, bytes)
     }
 
     /// Whether to write it anew, when so many bytes of it count.
@@ -122,16 +123,26 @@ impl IndexFile {
 }
 
 /// What there is in the file, if it is an index of this version.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+fn read(path: &Path) -> io::Result<Bytes> {
     let mut file = File::open(path)?;
-    let mut bytes = vec![0; HEAD];
-    file.read_exact(&mut bytes)?;
-    if bytes != head() {
-        return Ok(None);
+    // What is added from now on is for the next time.
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut start = [0; HEAD];
+    file.read_exact(&mut start)?;
+    if start != head() {
+        return Ok(Bytes::new());
     }
+    let mut room = MmapOptions::new().len(size.max(HEAD)).map_anon()?;
+    // To get megabytes in pages of four kilobytes takes longer than to read them. Who has no larger ones gives those.
+    #[cfg(target_os = "linux")]
+    let _ = room.advise(memmap2::Advice::HugePage);
+    room[..HEAD].copy_from_slice(&start);
+    let mut end = HEAD;
     // What was read up to an error is right.
-    let _ = file.read_to_end(&mut bytes);
-    Ok(Some(bytes))
+    while let Ok(count @ 1..) = file.read(&mut room[end..]) {
+        end += count;
+    }
+    Ok(Bytes::from_owner(room).slice(..end))
 }
 
 /// The entry that begins there, if there is a whole one and its digest is right.

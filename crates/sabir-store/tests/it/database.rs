@@ -100,7 +100,7 @@ fn in_whatever_order_rows_lie_they_tell_the_same() {
     let ledgers = || {
         let logs = read_logs(home.path(), "opencode", None);
         assert!(logs.failures.is_empty(), "{:?}", logs.failures);
-        logs.logs.into_iter().map(|log| log.ledger).collect::<Vec<_>>()
+        logs.logs.into_iter().map(|log| log.account).collect::<Vec<_>>()
     };
     // A message of many steps, and one of the user that came while the model was at it.
     answer(&writer, "ses_1", "msg_5", 4000);
@@ -114,8 +114,8 @@ fn in_whatever_order_rows_lie_they_tell_the_same() {
         .expect("written");
     answer(&writer, "ses_1", "msg_7", 5000);
     let wanted = ledgers();
-    assert_eq!(wanted[0].responses.len(), 4, "a step more than there are answers");
-    assert_eq!(wanted[0].responses.iter().map(|response| response.calls).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    assert_eq!(wanted[0].keys().len(), 4, "a step more than there are answers");
+    assert_eq!(wanted[0].responses().map(|response| response.calls).collect::<Vec<_>>(), [1, 2, 1, 1]);
     for order in ["message_id, id", "id DESC", "message_id DESC, id DESC", "substr(id, -1), id", "session_id, message_id, id"] {
         for of_messages in ["id", "id DESC", "session_id, id", "time_created % 7"] {
             let again = format!(

@@ -205,8 +205,8 @@ fn rows(snapshot: &Transaction<'_>, session: &str, long: Long, mut take: impl Fn
     let mut line = Vec::new();
     let mut take = |line: &mut Vec<u8>| {
         // Whatever the data is, it stays on the line.
-        while let Some(end_of_line) = memchr::memchr2(b'\n', b'\r', line) {
-            line[end_of_line] = b' ';
+        if let Some(first) = memchr::memchr2(b'\n', b'\r', line) {
+            line[first..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
         }
         take(line);
     };

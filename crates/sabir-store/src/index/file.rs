@@ -34,6 +34,10 @@ const HEAD: usize = 12;
 const ENTRY_HEAD: usize = 8;
 /// The kind, and the length of the path.
 const PATH_HEAD: usize = 5;
+/// No index is larger: it has a few kilobytes for a megabyte of logs. What is, is none.
+const LARGEST: usize = 1 << 30;
+/// How large a page of memory is that is not small, on most machines.
+const LARGE_PAGE: usize = 2 << 20;
 /// So much is written at a time.
 const CHUNK: usize = 256 << 10;
 /// Who writes the file anew is done long before that, unless it was killed.
@@ -129,17 +133,19 @@ fn read(path: &Path) -> io::Result<Bytes> {
     let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut start = [0; HEAD];
     file.read_exact(&mut start)?;
-    if start != head() {
+    if start != head() || size > LARGEST {
         return Ok(Bytes::new());
     }
-    let mut room = MmapOptions::new().len(size.max(HEAD)).map_anon()?;
-    // To get megabytes in pages of four kilobytes takes longer than to read them. Who has no larger ones gives those.
+    // To get megabytes in pages of four kilobytes takes longer than to read them. A system that has larger ones gives those
+    // for a piece that is as long as some of them; any other one gives what it has.
+    let length = if size < LARGE_PAGE { size.max(HEAD) } else { size.next_multiple_of(LARGE_PAGE) };
+    let mut room = MmapOptions::new().len(length).map_anon()?;
     #[cfg(target_os = "linux")]
     let _ = room.advise(memmap2::Advice::HugePage);
     room[..HEAD].copy_from_slice(&start);
     let mut end = HEAD;
     // What was read up to an error is right.
-    while let Ok(count @ 1..) = file.read(&mut room[end..]) {
+    while let Ok(count @ 1..) = file.read(&mut room[end..size.max(HEAD)]) {
         end += count;
     }
     Ok(Bytes::from_owner(room).slice(..end))

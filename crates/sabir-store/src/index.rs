@@ -16,8 +16,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use sabir_core::history::{id_of, id_with};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::digest::DigestState;
 use file::{IndexFile, Place};
@@ -108,8 +108,10 @@ impl Index {
             (0..more).for_each(|number| write(number, news));
             return file.add(news);
         }
+        let mut kept: Vec<&Place> = places.values().map(|known| &known.place).collect();
+        kept.sort_by_key(|place| place.start());
         file.replace(|out| {
-            places.values().try_for_each(|known| out.write_all(known.place.bytes(bytes)))?;
+            kept.into_iter().try_for_each(|place| out.write_all(place.bytes(bytes)))?;
             out.write_all(news)?;
             for number in 0..more {
                 news.clear();
@@ -132,12 +134,4 @@ fn write<'r, T: Serialize>(kind: Kind, path: &str, how: &T, rest: impl IntoItera
         let _ = postcard::to_io(how, &mut *bytes);
         rest.into_iter().for_each(|rest| bytes.extend_from_slice(rest));
     });
-}
-
-/// What a file was when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    identity: (u64, u64),
-    size: u64,
-    modified: i64,
 }

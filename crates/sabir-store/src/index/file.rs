@@ -161,6 +161,11 @@ fn entry_at(bytes: &[u8], start: usize) -> Option<Place> {
 }
 
 impl Place {
+    /// Where in the file it begins.
+    pub(super) fn start(&self) -> usize {
+        self.0.start
+    }
+
     /// How many bytes it takes in the file.
     pub(super) fn size(&self) -> usize {
         self.0.len()

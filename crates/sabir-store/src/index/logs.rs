@@ -11,7 +11,7 @@ use sabir_core::history::Account;
 use sabir_core::line::LineBuffer;
 use serde::{Deserialize, Serialize};
 
-use super::{Index, Kind, Stamp, write};
+use super::{Index, Kind, write};
 use crate::history::{LINE_CAP, LogFile, Progress, Role, note_database, note_file};
 use crate::parallel::Plan;
 
@@ -51,6 +51,14 @@ struct DatabaseEntry {
     stamp: Stamp,
     /// What each is, and how many bytes its account takes.
     sessions: Vec<(Role, usize)>,
+}
+
+/// What a file was when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    identity: (u64, u64),
+    size: u64,
+    modified: i64,
 }
 
 impl Stamp {

@@ -13,7 +13,7 @@ mod numbers;
 mod records;
 mod stretch;
 
-pub use account::{Account, Key};
+pub use account::{Account, Key, Totals};
 pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
 pub use records::Records;
 pub use stretch::Stretch;

@@ -109,21 +109,25 @@ impl Session {
             outcome: log.account.outcome.unwrap_or(Outcome::Incomplete),
             spent: Spent::default(),
             calls: 0,
-            logs: Vec::new(),
+            logs: vec![place],
         };
-        session.join(log, place);
+        session.add(log);
         session
     }
 
     fn join(&mut self, log: &Log, place: usize) {
-        let account = &log.account;
+        self.add(log);
+        self.logs.push(place);
+    }
+
+    fn add(&mut self, log: &Log) {
+        let (account, totals) = (&log.account, log.account.totals());
         self.first = [self.first, account.first].into_iter().flatten().min();
         self.last = self.last.max(account.last);
-        self.spent.add(&account.spent);
+        self.spent.add(&totals.spent);
         // A sub-agent's log may begin with a copy of its session's.
-        self.calls += if account.parent().is_none() { account.calls_of_all } else { account.calls_of_own };
+        self.calls += if account.parent().is_none() { totals.calls_of_all } else { totals.calls_of_own };
         self.calls += u64::from(account.calls);
-        self.logs.push(place);
     }
 
     /// What its own log says.

@@ -91,7 +91,7 @@ pub struct Answer {
 }
 
 /// What a row is of, before it has a name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key<'s> {
     Day(i64),
     Text(&'s str),
@@ -106,7 +106,7 @@ pub fn usage(
     prices: &Table,
 ) -> Answer {
     let by = question.by;
-    let mut cells: BTreeMap<(Key<'_>, &str), Sum> = BTreeMap::new();
+    let mut cells: HashMap<(Key<'_>, &str), Sum, foldhash::fast::RandomState> = HashMap::default();
     let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
         let key = match by {
@@ -124,6 +124,9 @@ pub fn usage(
         }
     });
     adding.finish();
+    // Always in one order: what is added up otherwise may differ in the last digit.
+    let mut cells: Vec<_> = cells.into_iter().collect();
+    cells.sort_unstable_by_key(|(cell, _)| *cell);
     let mut answer = Answer::default();
     for ((key, model), sum) in cells {
         let name = match key {

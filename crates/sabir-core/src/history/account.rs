@@ -39,7 +39,12 @@ pub struct Account {
     pub calls: u16,
     /// Lines that are not what the agent writes.
     pub bad_lines: u64,
-    /// All tokens of the responses.
+}
+
+/// What the responses of a log are together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Totals {
+    /// All tokens.
     pub spent: Spent,
     /// The tool calls of all responses,
     pub calls_of_all: u64,
@@ -107,33 +112,10 @@ impl Account {
             return None;
         }
         let start = u32::try_from(bytes.len()).ok()? - end;
-        let spent = Spent::default();
-        let mut account =
-            Self { bytes, start, ends, first, last, outcome: None, calls, bad_lines, spent, calls_of_all: 0, calls_of_own: 0 };
+        let mut account = Self { bytes, start, ends, first, last, outcome: None, calls, bad_lines };
         let outcome = account.text(Part::Outcome);
         account.outcome = Outcome::ALL.iter().find(|known| Some(known.as_str()) == outcome).copied();
-        account.add_up()?;
         Some(account)
-    }
-
-    /// Adds the stretches up. `None` when keys and records are not those of the stretches, as far as their number tells.
-    fn add_up(&mut self) -> Option<()> {
-        let (mut spent, mut all, mut own) = (Spent::default(), 0_u64, 0_u64);
-        let (mut keys, mut singles) = (0, 0_usize);
-        let mut numbers = Numbers(self.part(Part::Stretches));
-        while !numbers.0.is_empty() {
-            let stretch = Stretch::read(&mut numbers)?;
-            spent.add(&stretch.spent);
-            all = all.saturating_add(stretch.calls);
-            own = own.saturating_add(if stretch.copied { 0 } else { stretch.calls });
-            keys += stretch.responses as usize * size_of::<Key>();
-            singles = singles.checked_add(numbers.small()?)?;
-        }
-        if (keys, singles) != (self.part(Part::Keys).len(), self.part(Part::Records).len()) {
-            return None;
-        }
-        (self.spent, self.calls_of_all, self.calls_of_own) = (spent, all, own);
-        Some(())
     }
 
     /// The ledger that it was made of, to read on.
@@ -224,6 +206,17 @@ impl Account {
         })
     }
 
+    /// What the stretches are together.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for (stretch, _) in self.stretches() {
+            totals.spent.add(&stretch.spent);
+            totals.calls_of_all = totals.calls_of_all.saturating_add(stretch.calls);
+            totals.calls_of_own = totals.calls_of_own.saturating_add(if stretch.copied { 0 } else { stretch.calls });
+        }
+        totals
+    }
+
     /// All responses.
     pub fn responses(&self) -> impl Iterator<Item = Response> {
         self.stretches().flat_map(|(_, records)| records)
@@ -244,9 +237,8 @@ impl Account {
 impl Default for Account {
     /// The account of a log that says nothing.
     fn default() -> Self {
-        let (bytes, ends, spent) = (Bytes::new(), [0; PARTS], Spent::default());
         let (first, last, outcome) = (None, None, None);
-        Self { bytes, start: 0, ends, first, last, outcome, calls: 0, bad_lines: 0, spent, calls_of_all: 0, calls_of_own: 0 }
+        Self { bytes: Bytes::new(), start: 0, ends: [0; PARTS], first, last, outcome, calls: 0, bad_lines: 0 }
     }
 }
 

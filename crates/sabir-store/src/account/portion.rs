@@ -66,35 +66,18 @@ pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn Fn
     let beyond: Vec<Counted<'l>> =
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
     let of_beyond: Vec<Key> = beyond.iter().map(|counted| counted.response.key().to_le_bytes()).collect();
-    let met = Met::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
-    // Logs with a response that another one may tell too, and the keys of stretches that have one.
-    let (mut doubtful, mut in_doubt) = (Vec::new(), Vec::new());
-    for (session, account) in files() {
-        let before = in_doubt.len();
+    let mut repeated = Repeated::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
+    for (list, (session, account)) in files().enumerate() {
         for (portion, keys) in portions(session, account) {
-            if keys.iter().any(|key| met.again(*key)) {
-                in_doubt.push(keys);
-            } else {
+            if !repeated.doubtful[list] || !repeated.has_any_of(keys) {
                 take(portion);
+                continue;
             }
-        }
-        if in_doubt.len() > before {
-            doubtful.push((session, account));
-        }
-    }
-    let mut repeated = Repeated::of(&met, in_doubt.into_iter().chain([&*of_beyond]));
-    for (portion, keys) in doubtful.into_iter().flat_map(|(session, account)| portions(session, account)) {
-        if !keys.iter().any(|key| met.again(*key)) {
-            continue;
-        }
-        if !keys.iter().any(|key| repeated.has(*key)) {
-            take(portion);
-            continue;
-        }
-        for (key, response) in keys.iter().zip(portion.responses()) {
-            let new = Counted { session: portion.session, model: portion.model, response };
-            if !repeated.count(*key, new) {
-                take(Portion::of(new));
+            for (key, response) in keys.iter().zip(portion.responses()) {
+                let new = Counted { session, model: portion.model, response };
+                if !repeated.count(*key, new) {
+                    take(Portion::of(new));
+                }
             }
         }
     }
@@ -172,23 +155,38 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
 struct Repeated<'l> {
     /// By key, the place in the list, which is beyond its end as long as the response was not counted.
     places: HashMap<u64, usize, DigestState>,
+    /// The keys of the map: most others are not among them, and need not be looked up.
+    marks: Marks,
+    /// Of each list, whether it may have such keys.
+    doubtful: Vec<bool>,
     several: Vec<Counted<'l>>,
 }
 
 impl<'l> Repeated<'l> {
-    /// Looks for their keys in lists that have all keys which may be among them.
-    fn of<'k>(met: &Met, lists: impl Iterator<Item = &'k [Key]>) -> Self {
+    /// Looks through lists that have all keys.
+    fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
+        // A few that come once are among these by chance.
+        let suspects = Marks::met_again(&lists);
+        let marks = Marks::of(&suspects);
         let mut counts: HashMap<u64, usize, DigestState> = HashMap::default();
-        for key in lists.flatten().filter(|key| met.again(**key)) {
-            *counts.entry(u64::from_le_bytes(*key)).or_default() += 1;
+        counts.reserve(suspects.len());
+        let mut doubtful = Vec::new();
+        for list in lists() {
+            let mut any = false;
+            for key in list.iter().filter(|key| marks.may_have(**key)) {
+                *counts.entry(u64::from_le_bytes(*key)).or_default() += 1;
+                any = true;
+            }
+            doubtful.push(any);
         }
         counts.retain(|_, count| *count > 1);
         counts.values_mut().for_each(|place| *place = usize::MAX);
-        Self { several: Vec::with_capacity(counts.len()), places: counts }
+        let keys: Vec<Key> = counts.keys().map(|key| key.to_le_bytes()).collect();
+        Self { several: Vec::with_capacity(counts.len()), marks: Marks::of(&keys), places: counts, doubtful }
     }
 
-    fn has(&self, key: Key) -> bool {
-        self.places.contains_key(&u64::from_le_bytes(key))
+    fn has_any_of(&self, keys: &[Key]) -> bool {
+        keys.iter().any(|key| self.marks.may_have(*key) && self.places.contains_key(&u64::from_le_bytes(*key)))
     }
 
     /// Counts what another log tells too; whether it does.
@@ -206,62 +204,80 @@ impl<'l> Repeated<'l> {
     }
 }
 
-/// Which keys were met more than once, or may have been: a few others are among them by chance.
-struct Met {
-    once: Vec<u64>,
-    again: Vec<u64>,
-}
+/// Marks of keys, two for each in one word, so that it is looked at once. A key that is not there may have its marks from
+/// others.
+struct Marks(Vec<u64>);
 
-impl Met {
-    /// So many places there are for each key, which takes two of them. One key in a hundred, about, meets others there.
-    const ROOM: usize = 16;
-
-    fn of<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Self {
-        let count: usize = lists().map(<[Key]>::len).sum();
-        let words = (count * Self::ROOM).next_power_of_two().div_ceil(64);
-        let mut met = Self { once: vec![0; words], again: vec![0; words] };
-        for key in lists().flatten() {
-            let (word, bits) = met.place(*key);
-            if met.once[word] & bits == bits {
-                met.again[word] |= bits;
-            }
-            met.once[word] |= bits;
+impl Marks {
+    /// Marks of these keys. There are few of them, so there is much room for each.
+    fn of(keys: &[Key]) -> Self {
+        let mut marks = Self::with_room(32 * keys.len());
+        for key in keys {
+            marks.add(*key);
         }
-        met
+        marks
     }
 
-    /// Whether the key may have come again.
-    fn again(&self, key: Key) -> bool {
+    /// The keys that come again in the lists, and about one of a hundred that do not. All keys need marks for that, so their
+    /// room is what the memory must have, and is tight.
+    fn met_again<'k, I: Iterator<Item = &'k [Key]>>(lists: impl Fn() -> I) -> Vec<Key> {
+        let mut marks = Self::with_room(8 * lists().map(<[Key]>::len).sum::<usize>());
+        let mut again = Vec::new();
+        for list in lists() {
+            again.extend(list.iter().copied().filter(|key| marks.add(*key)));
+        }
+        again
+    }
+
+    fn with_room(bits: usize) -> Self {
+        Self(vec![0; bits.div_ceil(64).next_power_of_two()])
+    }
+
+    /// Marks a key; whether it was marked before.
+    #[inline]
+    fn add(&mut self, key: Key) -> bool {
         let (word, bits) = self.place(key);
-        self.again[word] & bits == bits
+        let word = &mut self.0[word];
+        let before = *word;
+        *word |= bits;
+        before & bits == bits
     }
 
-    /// Both places are in one word, so that it is looked at once.
+    #[inline]
+    fn may_have(&self, key: Key) -> bool {
+        let (word, bits) = self.place(key);
+        self.0[word] & bits == bits
+    }
+
+    #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the number of words is a power of two")]
     fn place(&self, key: Key) -> (usize, u64) {
         let key = u64::from_le_bytes(key);
-        ((key >> 12) as usize & (self.once.len() - 1), 1 << (key % 64) | 1 << ((key >> 6) % 64))
+        ((key >> 12) as usize & (self.0.len() - 1), 1 << (key % 64) | 1 << ((key >> 6) % 64))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Met, Repeated};
+    use super::{Key, Marks, Repeated};
     use sabir_core::history::id_with;
 
     #[test]
     fn every_key_that_comes_again_is_noticed_and_few_others_are_looked_at() {
-        for count in [0, 1, 10, 10_000_u64] {
+        for count in [0, 1, 10, 10_000, 16_384_u64] {
             let keys = (0..count).map(|number| id_with(number, [7]).to_le_bytes());
             let twice: Vec<Key> = keys.clone().step_by(10).collect();
             let all: Vec<Key> = keys.clone().chain(twice.iter().copied()).collect();
             let lists = || all.chunks(7);
-            let met = Met::of(lists);
-            let repeated = Repeated::of(&met, lists());
-            assert!(all.iter().all(|key| repeated.has(*key) == twice.contains(key)));
-            assert!(twice.iter().all(|key| met.again(*key)));
-            let others = keys.filter(|key| !twice.contains(key) && met.again(*key)).count();
-            assert!(others <= usize::try_from(count / 30).expect("small") + 2, "{others} of {count}");
+            let repeated = Repeated::of(lists);
+            assert!(all.iter().all(|key| repeated.has_any_of(&[*key]) == twice.contains(key)));
+            assert!(lists().zip(&repeated.doubtful).all(|(list, doubtful)| *doubtful || !repeated.has_any_of(list)));
+            assert_eq!((repeated.places.len(), repeated.has_any_of(&all)), (twice.len(), count > 0));
+            let again = Marks::met_again(lists);
+            assert!(twice.iter().all(|key| again.contains(key)));
+            let marks = Marks::of(&again);
+            let others = keys.filter(|key| !twice.contains(key) && marks.may_have(*key)).count();
+            assert!(others <= usize::try_from(count / 25).expect("small") + 2, "{others} of {count}");
         }
     }
 }

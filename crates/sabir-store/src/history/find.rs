@@ -62,7 +62,7 @@ pub enum Role {
     Database,
     /// A run of the journal. It is in no index.
     #[serde(skip)]
-    Run(RunFolder),
+    Run(Box<RunFolder>),
 }
 
 /// What there is.

@@ -71,11 +71,12 @@ impl<'n> FromIterator<(&'n str, bool)> for Names {
 impl Names {
     /// Each name, and whether it is a folder's.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        let names = std::str::from_utf8(&self.0).unwrap_or_default();
         let mut start = 0;
-        memchr::memchr2_iter(b'/', 0, &self.0).map(move |end| {
-            let name = std::str::from_utf8(&self.0[start..end]).unwrap_or_default();
+        memchr::memchr2_iter(b'/', 0, names.as_bytes()).map(move |end| {
+            let name = &names[start..end];
             start = end + 1;
-            (name, self.0[end] == b'/')
+            (name, names.as_bytes()[end] == b'/')
         })
     }
 }

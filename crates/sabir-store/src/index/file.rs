@@ -137,11 +137,12 @@ fn read(path: &Path) -> io::Result<Bytes> {
         return Ok(Bytes::new());
     }
     // To get megabytes in pages of four kilobytes takes longer than to read them. A system that has larger ones gives those
-    // for a piece that is as long as some of them; any other one gives what it has.
-    let length = if size < LARGE_PAGE { size.max(HEAD) } else { size.next_multiple_of(LARGE_PAGE) };
+    // for a piece that is as long as some of them; any other one gives what it has. Of the last one at least half must be
+    // needed: all of a page is cleared before anything is read into it.
+    let length = if size < LARGE_PAGE / 2 { size.max(HEAD) } else { size.next_multiple_of(LARGE_PAGE) };
     let mut room = MmapOptions::new().len(length).map_anon()?;
     #[cfg(target_os = "linux")]
-    let _ = room.advise(memmap2::Advice::HugePage);
+    let _ = room.advise_range(memmap2::Advice::HugePage, 0, (size + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE);
     room[..HEAD].copy_from_slice(&start);
     let mut end = HEAD;
     // What was read up to an error is right.

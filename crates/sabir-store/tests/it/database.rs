@@ -68,7 +68,7 @@ fn of_long_rows_as_much_is_read_as_tells() {
         let logs = read_logs(home.path(), "opencode", None);
         assert_eq!(logs.logs.iter().map(|log| log.account.bad_lines).sum::<u64>(), 0);
         let account = &logs.logs[0].account;
-        (account.calls_of_all, account.spent.total())
+        (account.totals().calls_of_all, account.totals().spent.total())
     };
     let before = calls();
     let output = "long\\n".repeat(10_000);

@@ -59,7 +59,7 @@ fn what_is_told_is_in_the_account() {
     let texts = [account.session(), account.parent(), account.cwd(), account.version(), account.title()];
     assert_eq!(texts, ["a session", "its parent", "/home/é", "1.0", "do it"].map(Some));
     assert_eq!((account.first, account.last, account.outcome), (ledger.first, ledger.last, ledger.outcome));
-    assert_eq!((account.calls, account.bad_lines, account.spent), (7, 1 << 40, ledger.spent()));
+    assert_eq!((account.calls, account.bad_lines, account.totals().spent), (7, 1 << 40, ledger.spent()));
     assert!(account.models().eq(&ledger.models) && account.claimed().eq(ledger.claimed.iter().copied()));
     assert_eq!((account.model(1), account.model(2)), (Some("two\0three"), None));
     assert!(account.responses().eq(ledger.responses.iter().copied()));
@@ -93,7 +93,8 @@ fn stretches_are_of_what_is_alike_and_nothing_is_lost_in_them() {
     assert_eq!(counts, [2, 1, 1, 1, 1, 1, 1, 2, 1, 2]);
     assert_eq!((stretches[0].0.first, stretches[0].0.last, stretches[0].0.longest_input), (4, 9, 60));
     assert_eq!(stretches[7].0.cost, Some(Paid::Reported(0.75)));
-    assert_eq!((account.calls_of_all, account.calls_of_own), (26, 24));
+    let totals = account.totals();
+    assert_eq!((totals.calls_of_all, totals.calls_of_own), (26, 24));
     for (stretch, records) in stretches {
         let (mut spent, mut calls) = (Spent::default(), 0);
         for response in records {

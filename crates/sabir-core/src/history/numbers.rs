@@ -28,24 +28,8 @@ pub(super) fn write_piece(piece: &[u8], bytes: &mut Vec<u8>) {
 pub(super) struct Numbers<'b>(pub(super) &'b [u8]);
 
 impl<'b> Numbers<'b> {
-    /// Nearly all numbers end within eight bytes, which are looked at together.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
-        let Some(word) = self.0.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else { return self.near_end() };
-        let ends = !word & 0x8080_8080_8080_8080;
-        if ends == 0 {
-            return self.near_end();
-        }
-        self.0 = &self.0[ends.trailing_zeros() as usize / 8 + 1..];
-        // What is up to the first end, without the bits that say so. Sevens of bits become fourteens and so on.
-        let sevens = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
-        let fourteens = sevens & 0x007f_007f_007f_007f | (sevens & 0x7f00_7f00_7f00_7f00) >> 1;
-        let halves = fourteens & 0x0000_3fff_0000_3fff | (fourteens & 0x3fff_0000_3fff_0000) >> 2;
-        Some(halves & 0x0000_0000_0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4)
-    }
-
-    /// A number that is long, or has less than eight bytes behind it.
-    fn near_end(&mut self) -> Option<u64> {
         let mut number = 0;
         for (place, byte) in self.0.iter().enumerate().take(LONGEST) {
             number |= u64::from(byte & 0x7f) << (7 * place);

@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let bench = crate::root().join("target/bench");
     eprintln!("writing the history");
     let (folder, truth) = corpus::folder(&bench, arguments.size)?;
+    let_go(&folder.join("home"))?;
     let setup = Setup {
         sabir: super::built("sabir"),
         xtask: super::built("xtask"),
@@ -215,6 +216,21 @@ pub(super) fn files(folder: &Path, list: &mut Vec<PathBuf>) -> Result<()> {
         } else {
             list.push(entry.path());
         }
+    }
+    Ok(())
+}
+
+/// Makes the system read these files from the disk the next time. What was written in one go lies in memory in large pieces,
+/// which are copied out in two thirds of the time, until it is read from the disk one day. Real logs grow line by line, and
+/// lie in memory as if they were read.
+fn let_go(folder: &Path) -> Result<()> {
+    let mut list = Vec::new();
+    files(folder, &mut list)?;
+    for path in list {
+        let file = fs::File::open(path)?;
+        file.sync_data()?;
+        #[cfg(target_os = "linux")]
+        nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
     }
     Ok(())
 }

@@ -221,7 +221,7 @@ pub(super) fn files(folder: &Path, list: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// Makes the system read these files from the disk the next time. What was written in one go lies in memory in large pieces,
-/// which are copied out in two thirds of the time, until it is read from the disk one day. Real logs grow line by line, and
+/// which are copied out faster, until it is read from the disk one day. Real logs grow line by line, and
 /// lie in memory as if they were read.
 fn let_go(folder: &Path) -> Result<()> {
     let mut list = Vec::new();

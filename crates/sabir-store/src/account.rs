@@ -27,10 +27,6 @@ pub struct Session {
     pub last: Option<i64>,
     /// How it stands.
     pub outcome: Outcome,
-    /// All tokens in its files, copies from other sessions included.
-    pub spent: Spent,
-    /// Number of tool calls.
-    pub calls: u64,
     /// Its files, as places in the list of logs: its own first.
     pub logs: Vec<usize>,
 }
@@ -93,9 +89,6 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
             }
         }
     }
-    for session in &mut sessions {
-        unlogged(0, session, logs).iter().for_each(|more| session.spent.add(&more.response.spent));
-    }
     sessions
 }
 
@@ -106,9 +99,7 @@ impl Session {
             id: id.to_owned(),
             first: None,
             last: None,
-            outcome: log.account.outcome.unwrap_or(Outcome::Incomplete),
-            spent: Spent::default(),
-            calls: 0,
+            outcome: log.account.outcome().unwrap_or(Outcome::Incomplete),
             logs: vec![place],
         };
         session.add(log);
@@ -121,13 +112,27 @@ impl Session {
     }
 
     fn add(&mut self, log: &Log) {
-        let (account, totals) = (&log.account, log.account.totals());
-        self.first = [self.first, account.first].into_iter().flatten().min();
-        self.last = self.last.max(account.last);
-        self.spent.add(&totals.spent);
-        // A sub-agent's log may begin with a copy of its session's.
-        self.calls += if account.parent().is_none() { totals.calls_of_all } else { totals.calls_of_own };
-        self.calls += u64::from(account.calls);
+        self.first = [self.first, log.account.first()].into_iter().flatten().min();
+        self.last = self.last.max(log.account.last());
+    }
+
+    /// All tokens in its files, copies from other sessions included.
+    pub fn spent(&self, logs: &[Log]) -> Spent {
+        let mut spent = Spent::default();
+        self.logs.iter().for_each(|log| spent.add(&logs[*log].account.totals().spent));
+        unlogged(0, self, logs).iter().for_each(|more| spent.add(&more.response.spent));
+        spent
+    }
+
+    /// Number of tool calls.
+    pub fn calls(&self, logs: &[Log]) -> u64 {
+        let of_log = |log: &usize| {
+            let (account, totals) = (&logs[*log].account, logs[*log].account.totals());
+            // A sub-agent's log may begin with a copy of its session's.
+            let calls = if account.parent().is_none() { totals.calls_of_all } else { totals.calls_of_own };
+            calls + u64::from(account.calls())
+        };
+        self.logs.iter().map(of_log).sum()
     }
 
     /// What its own log says.
@@ -149,7 +154,7 @@ impl Session {
 
 /// Whether one account of a session tells all that another one does.
 fn has_all_of(one: &Account, other: &Account) -> bool {
-    if one.last < other.last || one.calls < other.calls || one.keys().len() < other.keys().len() {
+    if one.last() < other.last() || one.calls() < other.calls() || one.keys().len() < other.keys().len() {
         return false;
     }
     let known: HashSet<&Key> = one.keys().iter().collect();

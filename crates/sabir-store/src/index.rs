@@ -76,6 +76,11 @@ impl Index {
         Self { file: Some(file), bytes, places, news: Vec::new() }
     }
 
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// What is known of a place: how it was, and the rest. A path that is no text is not known.
     pub(crate) fn recall<T: DeserializeOwned>(&mut self, kind: Kind, path: &Path) -> Option<(T, Bytes)> {
         let path = path.to_str()?;

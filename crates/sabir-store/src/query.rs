@@ -136,7 +136,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
                 whole_number(spent.output),
                 whole_number(spent.reasoning),
                 whole_number(spent.total()),
-                whole_number(session.calls),
+                whole_number(session.calls(subject.logs)),
                 sum.cost().0,
             ])?;
         }

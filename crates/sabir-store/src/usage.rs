@@ -63,6 +63,8 @@ pub struct Question {
     pub until: Option<i64>,
     /// Where days begin.
     pub zone: TimeZone,
+    /// Whether rows are told by model too.
+    pub breakdown: bool,
 }
 
 impl Question {
@@ -77,7 +79,7 @@ impl Question {
 pub struct Row {
     /// The figures.
     pub sum: Sum,
-    /// The same by model.
+    /// The same by model, if that was asked.
     pub models: BTreeMap<String, Sum>,
 }
 
@@ -106,7 +108,8 @@ pub fn usage(
     prices: &Table,
 ) -> Answer {
     let by = question.by;
-    let mut cells: HashMap<(Key<'_>, &str), Sum, foldhash::fast::RandomState> = HashMap::default();
+    // Sums are large, so they stay where they are.
+    let (mut cells, mut sums): (HashMap<_, usize, foldhash::fast::RandomState>, Vec<Sum>) = Default::default();
     let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
         let key = match by {
@@ -116,7 +119,11 @@ pub fn usage(
             By::Agent => Key::Text(session.agent.id.0),
             By::Project => Key::Text(session.account(logs).cwd().unwrap_or("unknown")),
         };
-        cells.entry((key, group.model)).or_default().add_of(group.session, sum);
+        let cell = *cells.entry((key, group.model)).or_insert(sums.len());
+        if cell == sums.len() {
+            sums.push(Sum::default());
+        }
+        sums[cell].add_of(group.session, sum);
     });
     each_portion(logs, sessions, &mut |portion| {
         if chosen(&portion) {
@@ -126,26 +133,26 @@ pub fn usage(
     adding.finish();
     // Always in one order: what is added up otherwise may differ in the last digit.
     let mut cells: Vec<_> = cells.into_iter().collect();
-    cells.sort_unstable_by_key(|(cell, _)| *cell);
+    cells.sort_unstable();
     let mut answer = Answer::default();
-    for ((key, model), sum) in cells {
+    for ((key, model), cell) in cells {
         let name = match key {
             Key::Day(day) => name_of_day(day, by),
             Key::Text(text) => text.to_owned(),
         };
-        answer.rows.entry(name).or_default().add(model, &sum);
-        answer.total.add(model, &sum);
+        for row in [answer.rows.entry(name).or_default(), &mut answer.total] {
+            row.add(&sums[cell], question.breakdown.then_some(model));
+        }
     }
     answer.rows.values_mut().chain([&mut answer.total]).for_each(Row::settle);
     answer
 }
 
 impl Row {
-    fn add(&mut self, model: &str, sum: &Sum) {
+    fn add(&mut self, sum: &Sum, of_model: Option<&str>) {
         self.sum.add(sum);
-        match self.models.get_mut(model) {
-            Some(known) => known.add(sum),
-            None => drop(self.models.insert(model.to_owned(), sum.clone())),
+        if let Some(model) = of_model {
+            self.models.entry(model.to_owned()).or_default().add(sum);
         }
     }
 
@@ -156,7 +163,7 @@ impl Row {
 
 /// Adds up what counts by session, in the order of the sessions.
 pub fn by_session(logs: &[Log], sessions: &[Session], prices: &Table) -> Vec<Sum> {
-    let whole = Question { by: By::Session, since: None, until: None, zone: TimeZone::UTC };
+    let whole = Question { by: By::Session, since: None, until: None, zone: TimeZone::UTC, breakdown: false };
     let mut sums = vec![Sum::default(); sessions.len()];
     let mut adding = Adding::new(&whole, prices, |group: Group<'_>, sum: &Sum| sums[group.session].add_of(group.session, sum));
     each_portion(logs, sessions, &mut |portion| adding.add(&portion));

@@ -74,8 +74,8 @@ pub(crate) fn tell_nothing() {
 
 /// Says how many lines do not count, and in which logs: `show` tells what they are.
 pub(crate) fn tell_bad_lines(logs: &[Log]) {
-    let bad = |log: &&Log| log.account.bad_lines + log.progress.long_lines > 0;
-    let lines: u64 = logs.iter().map(|log| log.account.bad_lines + log.progress.long_lines).sum();
+    let bad = |log: &&Log| log.account.bad_lines() + log.progress.long_lines > 0;
+    let lines: u64 = logs.iter().map(|log| log.account.bad_lines() + log.progress.long_lines).sum();
     let Some(first) = logs.iter().find(bad) else { return };
     let more = match logs.iter().filter(bad).count() - 1 {
         0 => String::new(),

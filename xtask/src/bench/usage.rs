@@ -254,7 +254,7 @@ fn print_work(truth: &Truth, rows: &BTreeMap<usize, (&str, Usage)>) {
     let [cold, lines, ccusage] = [Work::Cold, Work::Lines, Work::Ccusage].map(|work| cpu(work.name()));
     for (name, usage) in rows.values() {
         println!(
-            "  {name:<32} {:>9.3} {:>9.3} {:>9.1} {:>10.2}× {:>10.2}× {:>10.2}×",
+            "  {name:<32} {:>9.3} {:>9.3} {:>9.1} {:>10.3}× {:>10.3}× {:>10.3}×",
             usage.cpu_seconds,
             usage.wall_seconds,
             usage.peak_bytes as f64 / 1e6,

@@ -5,10 +5,11 @@
 //! grown becomes a [`Ledger`] again.
 //!
 //! ```text
-//! numbers: the length of each part │ flags │ first │ last │ calls │ bad lines
-//! parts:   session │ parent │ cwd │ version │ title │ outcome │ models │ claimed │ stretches │ keys │ records │ state
+//! head:  where each part ends, u32 │ first i64 │ last i64 │ bad lines u64 │ calls u16 │ moments u8 │ outcome u8
+//! parts: session │ parent │ cwd │ version │ title │ models │ claimed │ stretches │ keys │ records │ state
 //! ```
 //!
+//! Everything in the head has its place, little-endian, so that one of a thousand accounts is asked by looking there.
 //! Responses that are alike are added up in [stretches](Stretch); the [records](super::records) of single ones are behind
 //! them, and before those their keys, by which all logs are compared. The state is what only reading on needs.
 
@@ -21,25 +22,9 @@ use crate::event::Outcome;
 /// The [key](Response::key) of a response as it is kept, little-endian.
 pub type Key = [u8; 8];
 
-/// The account of one file of a history.
-#[derive(Debug, Clone)]
-pub struct Account {
-    bytes: Bytes,
-    /// Where the parts begin.
-    start: u32,
-    /// Where each of them ends.
-    ends: [u32; PARTS],
-    /// The first moment that a line tells, in milliseconds since 1970.
-    pub first: Option<i64>,
-    /// The last one.
-    pub last: Option<i64>,
-    /// How the session stands after the lines so far.
-    pub outcome: Option<Outcome>,
-    /// Tool calls whose response is not told.
-    pub calls: u16,
-    /// Lines that are not what the agent writes.
-    pub bad_lines: u64,
-}
+/// The account of one file of a history. The default is that of a log that says nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Account(Bytes);
 
 /// What the responses of a log are together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -60,7 +45,6 @@ enum Part {
     Cwd,
     Version,
     Title,
-    Outcome,
     Models,
     Claimed,
     Stretches,
@@ -71,15 +55,27 @@ enum Part {
 
 const PARTS: usize = Part::State as usize + 1;
 
+// Where in the head things are.
+const FIRST: usize = 4 * PARTS;
+const LAST: usize = FIRST + 8;
+const BAD_LINES: usize = LAST + 8;
+const CALLS: usize = BAD_LINES + 8;
+const MOMENTS: usize = CALLS + 2;
+const OUTCOME: usize = MOMENTS + 1;
+const HEAD: usize = OUTCOME + 1;
+
+// Which moments are known.
+const HAS_FIRST: u8 = 1;
+const HAS_LAST: u8 = 2;
+
 impl Account {
     /// Closes a ledger. Texts that say nothing are not told.
     pub fn of(ledger: &Ledger) -> Self {
-        let mut account = Writer::default();
+        let mut account = Writer::new();
         let texts = [&ledger.session, &ledger.parent, &ledger.cwd, &ledger.version, &ledger.title];
         for text in texts {
             account.part(|bytes| bytes.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes()));
         }
-        account.part(|bytes| bytes.extend_from_slice(ledger.outcome.map_or("", Outcome::as_str).as_bytes()));
         account.part(|bytes| ledger.models.iter().for_each(|model| numbers::write_piece(model.as_bytes(), bytes)));
         account.part(|bytes| {
             for (model, spent) in &ledger.claimed {
@@ -97,25 +93,16 @@ impl Account {
 
     /// The account that these bytes are. `None` when they are none.
     pub fn read(bytes: Bytes) -> Option<Self> {
-        let mut numbers = Numbers(&bytes);
-        let mut ends = [0; PARTS];
-        let mut end: u32 = 0;
-        for part in &mut ends {
-            end = end.checked_add(numbers.small()?)?;
-            *part = end;
+        let (parts, account) = (bytes.len().checked_sub(HEAD)?, Self(bytes));
+        let mut before = 0;
+        for part in 0..PARTS {
+            let end = account.end(part);
+            if end < before {
+                return None;
+            }
+            before = end;
         }
-        let flags = numbers.number()?;
-        let mut moment = |flag: u64| if flags & flag == 0 { Some(None) } else { numbers.signed().map(Some) };
-        let (first, last) = (moment(FIRST)?, moment(LAST)?);
-        let (calls, bad_lines) = (numbers.small()?, numbers.number()?);
-        if numbers.0.len() != end as usize {
-            return None;
-        }
-        let start = u32::try_from(bytes.len()).ok()? - end;
-        let mut account = Self { bytes, start, ends, first, last, outcome: None, calls, bad_lines };
-        let outcome = account.text(Part::Outcome);
-        account.outcome = Outcome::ALL.iter().find(|known| Some(known.as_str()) == outcome).copied();
-        Some(account)
+        (before == parts).then_some(account)
     }
 
     /// The ledger that it was made of, to read on.
@@ -127,23 +114,49 @@ impl Account {
             cwd: text(Part::Cwd),
             version: text(Part::Version),
             title: text(Part::Title),
-            first: self.first,
-            last: self.last,
-            outcome: self.outcome,
+            first: self.first(),
+            last: self.last(),
+            outcome: self.outcome(),
             responses: self.responses().collect(),
             models: self.models().map(str::to_owned).collect(),
             claimed: self.claimed().collect(),
-            bad_lines: self.bad_lines,
-            calls: self.calls,
+            bad_lines: self.bad_lines(),
+            calls: self.calls(),
             ..Ledger::default()
         };
         read_state(self.part(Part::State), &mut ledger)?;
-        Some(ledger)
+        // Who goes on from less than what was told would tell less.
+        (ledger.responses.len() == self.keys().len()).then_some(ledger)
     }
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0
+    }
+
+    /// The first moment that a line tells, in milliseconds since 1970.
+    pub fn first(&self) -> Option<i64> {
+        self.moment(HAS_FIRST, FIRST)
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<i64> {
+        self.moment(HAS_LAST, LAST)
+    }
+
+    /// How the session stands after the lines so far.
+    pub fn outcome(&self) -> Option<Outcome> {
+        Outcome::ALL.get(usize::from(self.byte(OUTCOME).checked_sub(1)?)).copied()
+    }
+
+    /// Tool calls whose response is not told.
+    pub fn calls(&self) -> u16 {
+        u16::from_le_bytes(self.field(CALLS))
+    }
+
+    /// Lines that are not what the agent writes.
+    pub fn bad_lines(&self) -> u64 {
+        u64::from_le_bytes(self.field(BAD_LINES))
     }
 
     /// The agent's id of the session.
@@ -228,57 +241,69 @@ impl Account {
 
     fn part(&self, part: Part) -> &[u8] {
         let place = part as usize;
-        let from = place.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let (start, end) = (self.start + from, self.start + self.ends[place]);
-        self.bytes.get(start as usize..end as usize).unwrap_or_default()
+        let start = place.checked_sub(1).map_or(0, |before| self.end(before));
+        self.0.get(HEAD + start..HEAD + self.end(place)).unwrap_or_default()
+    }
+
+    /// Where the part of that number ends.
+    fn end(&self, part: usize) -> usize {
+        u32::from_le_bytes(self.field(4 * part)) as usize
+    }
+
+    fn moment(&self, flag: u8, place: usize) -> Option<i64> {
+        (self.byte(MOMENTS) & flag != 0).then(|| i64::from_le_bytes(self.field(place)))
+    }
+
+    fn byte(&self, place: usize) -> u8 {
+        let [byte] = self.field(place);
+        byte
+    }
+
+    /// What is at a place of the head; nothing but zeros where there is none.
+    fn field<const LENGTH: usize>(&self, place: usize) -> [u8; LENGTH] {
+        self.0.get(place..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; LENGTH])
     }
 }
 
-impl Default for Account {
-    /// The account of a log that says nothing.
-    fn default() -> Self {
-        let (first, last, outcome) = (None, None, None);
-        Self { bytes: Bytes::new(), start: 0, ends: [0; PARTS], first, last, outcome, calls: 0, bad_lines: 0 }
-    }
-}
-
-impl PartialEq for Account {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-const FIRST: u64 = 1;
-const LAST: u64 = 2;
-
-/// Parts one after another.
-#[derive(Default)]
+/// A head, and parts one after another.
 struct Writer {
-    lengths: Vec<usize>,
     bytes: Vec<u8>,
+    ends: Vec<u32>,
 }
 
 impl Writer {
-    fn part(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        self.lengths.push(self.bytes.len() - start);
+    fn new() -> Self {
+        Self { bytes: vec![0; HEAD], ends: Vec::with_capacity(PARTS) }
     }
 
-    /// The parts behind the numbers.
+    fn part(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        // What is too long to be told makes an account that is none.
+        self.ends.push(u32::try_from(self.bytes.len() - HEAD).unwrap_or(u32::MAX));
+    }
+
+    /// Fills in the head.
     fn finish(self, ledger: &Ledger) -> Bytes {
-        let Self { lengths, bytes: parts } = self;
-        // Most numbers are of one byte or two.
-        let mut bytes = Vec::with_capacity(parts.len() + 4 * PARTS);
-        lengths.iter().for_each(|length| numbers::write(*length as u64, &mut bytes));
-        let flag = |moment: Option<i64>, flag: u64| if moment.is_some() { flag } else { 0 };
-        numbers::write(flag(ledger.first, FIRST) | flag(ledger.last, LAST), &mut bytes);
-        [ledger.first, ledger.last].iter().flatten().for_each(|moment| numbers::write_signed(*moment, &mut bytes));
-        numbers::write(u64::from(ledger.calls), &mut bytes);
-        numbers::write(ledger.bad_lines, &mut bytes);
-        bytes.extend_from_slice(&parts);
+        let Self { mut bytes, ends } = self;
+        let mut put = |place: usize, field: &[u8]| bytes[place..place + field.len()].copy_from_slice(field);
+        for (part, end) in ends.iter().enumerate() {
+            put(4 * part, &end.to_le_bytes());
+        }
+        put(FIRST, &ledger.first.unwrap_or(0).to_le_bytes());
+        put(LAST, &ledger.last.unwrap_or(0).to_le_bytes());
+        put(BAD_LINES, &ledger.bad_lines.to_le_bytes());
+        put(CALLS, &ledger.calls.to_le_bytes());
+        let flag = |moment: Option<i64>, flag: u8| if moment.is_some() { flag } else { 0 };
+        put(MOMENTS, &[flag(ledger.first, HAS_FIRST) | flag(ledger.last, HAS_LAST)]);
+        put(OUTCOME, &[ledger.outcome.map_or(0, number_of)]);
         bytes.into()
     }
+}
+
+/// The number of an outcome, from 1.
+fn number_of(outcome: Outcome) -> u8 {
+    let place = Outcome::ALL.iter().position(|known| *known == outcome);
+    place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0)
 }
 
 /// Appends the stretches of a list, each with the number of bytes that its records take, and the records elsewhere.

@@ -7,6 +7,7 @@
 //! Nearly all are in one file. Stretches of such ones are handed out as they are, and nobody looks at the single response.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use sabir_core::history::{Account, Key, Records, Response, Spent, Stretch, id_of};
 
@@ -67,38 +68,38 @@ pub fn each_portion<'l>(logs: &'l [Log], sessions: &[Session], take: &mut dyn Fn
         sessions.iter().enumerate().flat_map(|(place, session)| unlogged(place, session, logs)).collect();
     let of_beyond: Vec<Key> = beyond.iter().map(|counted| counted.response.key().to_le_bytes()).collect();
     let mut repeated = Repeated::of(|| files().map(|(_, account)| account.keys()).chain([&*of_beyond]));
-    for (list, (session, account)) in files().enumerate() {
-        for (portion, keys) in portions(session, account) {
-            if !repeated.doubtful[list] || !repeated.has_any_of(keys) {
+    let mut list = 0;
+    for (session, account) in files() {
+        let mut place = 0;
+        for portion in portions(session, account) {
+            let start = place;
+            place += portion.stretch.responses as usize;
+            if !repeated.is_any_in(list, start..place) {
                 take(portion);
                 continue;
             }
-            for (key, response) in keys.iter().zip(portion.responses()) {
+            for (place, response) in (start..).zip(portion.responses()) {
                 let new = Counted { session, model: portion.model, response };
-                if !repeated.count(*key, new) {
+                if !repeated.count(list, place, new) {
                     take(Portion::of(new));
                 }
             }
         }
+        list += 1;
     }
-    for (key, new) in of_beyond.iter().zip(beyond) {
-        if !repeated.count(*key, new) {
+    for (place, new) in beyond.into_iter().enumerate() {
+        if !repeated.count(list, place, new) {
             take(Portion::of(new));
         }
     }
-    let mut several = repeated.several;
-    several.sort_by_key(|counted| counted.session);
-    several.into_iter().map(Portion::of).for_each(take);
+    repeated.by_session().map(Portion::of).for_each(take);
 }
 
-/// The stretches of a log as portions, and the keys of each.
-fn portions(session: usize, account: &Account) -> impl Iterator<Item = (Portion<'_>, &[Key])> {
-    let mut rest = account.keys();
+/// The stretches of a log as portions.
+fn portions(session: usize, account: &Account) -> impl Iterator<Item = Portion<'_>> {
     account.stretches().map(move |(stretch, records)| {
-        let (keys, others) = rest.split_at(stretch.responses as usize);
-        rest = others;
         let model = account.model(stretch.model).unwrap_or_default();
-        (Portion { session, model, stretch, apart: Apart::Many(records) }, keys)
+        Portion { session, model, stretch, apart: Apart::Many(records) }
     })
 }
 
@@ -138,7 +139,7 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
                 let response = Response {
                     copied: false,
                     id: id_of(name),
-                    at: account.last.unwrap_or(0),
+                    at: account.last().unwrap_or(0),
                     model,
                     calls: 0,
                     spent,
@@ -153,13 +154,18 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
 
 /// The responses whose keys come more than once.
 struct Repeated<'l> {
-    /// By key, the place in the list, which is beyond its end as long as the response was not counted.
-    places: HashMap<u64, usize, DigestState>,
-    /// The keys of the map: most others are not among them, and need not be looked up.
-    marks: Marks,
-    /// Of each list, whether it may have such keys.
-    doubtful: Vec<bool>,
-    several: Vec<Counted<'l>>,
+    /// Where they are, in the order of the lists.
+    met: std::iter::Peekable<std::vec::IntoIter<Met>>,
+    /// What is known of each, by its number.
+    several: Vec<Option<Counted<'l>>>,
+}
+
+/// A place in the lists where there is a response that is in another one too.
+struct Met {
+    list: usize,
+    place: usize,
+    /// The same for all that tell the same response.
+    number: usize,
 }
 
 impl<'l> Repeated<'l> {
@@ -168,39 +174,48 @@ impl<'l> Repeated<'l> {
         // A few that come once are among these by chance.
         let suspects = Marks::met_again(&lists);
         let marks = Marks::of(&suspects);
+        let mut found: Vec<(usize, usize, u64)> = Vec::with_capacity(2 * suspects.len());
+        for (list, keys) in lists().enumerate() {
+            let suspected = keys.iter().enumerate().filter(|(_, key)| marks.may_have(**key));
+            found.extend(suspected.map(|(place, key)| (list, place, u64::from_le_bytes(*key))));
+        }
         let mut counts: HashMap<u64, usize, DigestState> = HashMap::default();
         counts.reserve(suspects.len());
-        let mut doubtful = Vec::new();
-        for list in lists() {
-            let mut any = false;
-            for key in list.iter().filter(|key| marks.may_have(**key)) {
-                *counts.entry(u64::from_le_bytes(*key)).or_default() += 1;
-                any = true;
-            }
-            doubtful.push(any);
-        }
-        counts.retain(|_, count| *count > 1);
-        counts.values_mut().for_each(|place| *place = usize::MAX);
-        let keys: Vec<Key> = counts.keys().map(|key| key.to_le_bytes()).collect();
-        Self { several: Vec::with_capacity(counts.len()), marks: Marks::of(&keys), places: counts, doubtful }
+        found.iter().for_each(|(.., key)| *counts.entry(*key).or_default() += 1);
+        found.retain(|(.., key)| counts[key] > 1);
+        let mut numbers: HashMap<u64, usize, DigestState> = HashMap::default();
+        numbers.reserve(found.len() / 2);
+        let met = |(list, place, key)| {
+            let next = numbers.len();
+            Met { list, place, number: *numbers.entry(key).or_insert(next) }
+        };
+        let met: Vec<Met> = found.into_iter().map(met).collect();
+        Self { met: met.into_iter().peekable(), several: vec![None; numbers.len()] }
     }
 
-    fn has_any_of(&self, keys: &[Key]) -> bool {
-        keys.iter().any(|key| self.marks.may_have(*key) && self.places.contains_key(&u64::from_le_bytes(*key)))
+    /// Whether there are any at these places of a list. It is asked in the order of the lists, as [`Self::count`] is.
+    fn is_any_in(&mut self, list: usize, places: Range<usize>) -> bool {
+        while self.met.next_if(|met| (met.list, met.place) < (list, places.start)).is_some() {}
+        self.met.peek().is_some_and(|met| met.list == list && met.place < places.end)
     }
 
-    /// Counts what another log tells too; whether it does.
-    fn count(&mut self, key: Key, new: Counted<'l>) -> bool {
-        let Some(place) = self.places.get_mut(&u64::from_le_bytes(key)) else { return false };
-        match self.several.get_mut(*place) {
+    /// Counts the response at a place if another log tells it too; whether it does.
+    fn count(&mut self, list: usize, place: usize, new: Counted<'l>) -> bool {
+        let Some(met) = self.met.next_if(|met| (met.list, met.place) == (list, place)) else { return false };
+        match &mut self.several[met.number] {
             // Two agents never share a key by more than chance: their ids are of other shapes.
             Some(known) => known.merge(&new),
-            None => {
-                *place = self.several.len();
-                self.several.push(new);
-            }
+            none => *none = Some(new),
         }
         true
+    }
+
+    /// All of them, by session. They are large, so it is their places that are sorted.
+    fn by_session(self) -> impl Iterator<Item = Counted<'l>> {
+        let several = self.several;
+        let mut order: Vec<usize> = (0..several.len()).collect();
+        order.sort_by_key(|place| several[*place].map(|counted| counted.session));
+        order.into_iter().filter_map(move |place| several[place])
     }
 }
 
@@ -259,8 +274,14 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Marks, Repeated};
-    use sabir_core::history::id_with;
+    use super::{Counted, Key, Marks, Repeated};
+    use sabir_core::history::{Response, Spent, id_with};
+
+    fn counted(key: Key) -> Counted<'static> {
+        let id = u64::from_le_bytes(key);
+        let response = Response { copied: false, id, at: 0, model: 0, calls: 0, spent: Spent::default(), cost: None };
+        Counted { session: 0, model: "", response }
+    }
 
     #[test]
     fn every_key_that_comes_again_is_noticed_and_few_others_are_looked_at() {
@@ -269,10 +290,17 @@ mod tests {
             let twice: Vec<Key> = keys.clone().step_by(10).collect();
             let all: Vec<Key> = keys.clone().chain(twice.iter().copied()).collect();
             let lists = || all.chunks(7);
-            let repeated = Repeated::of(lists);
-            assert!(all.iter().all(|key| repeated.has_any_of(&[*key]) == twice.contains(key)));
-            assert!(lists().zip(&repeated.doubtful).all(|(list, doubtful)| *doubtful || !repeated.has_any_of(list)));
-            assert_eq!((repeated.places.len(), repeated.has_any_of(&all)), (twice.len(), count > 0));
+            let mut repeated = Repeated::of(lists);
+            for (list, keys) in lists().enumerate() {
+                let is_repeated = |key: &Key| twice.contains(key);
+                assert_eq!(repeated.is_any_in(list, 0..keys.len()), keys.iter().any(is_repeated));
+                for (place, key) in keys.iter().enumerate() {
+                    assert_eq!(repeated.count(list, place, counted(*key)), is_repeated(key));
+                }
+            }
+            assert!(!repeated.is_any_in(usize::MAX, 0..1));
+            let told = repeated.by_session().map(|counted| counted.response.id.to_le_bytes());
+            assert!(told.eq(twice.iter().copied()), "each once, in the order that they were met in");
             let again = Marks::met_again(lists);
             assert!(twice.iter().all(|key| again.contains(key)));
             let marks = Marks::of(&again);

@@ -86,7 +86,8 @@ pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
 
 /// The same where an index knows what some folders hold.
 pub fn find_in(index: &mut Index, places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
-    let mut found = Found::default();
+    // Nearly all that is there was there the last time.
+    let mut found = Found { files: Vec::with_capacity(index.len()), failures: Vec::new() };
     for agent in agent::ALL.iter().filter(|agent| chosen(agent)) {
         let Some(history) = &agent.history else { continue };
         let mut roots: Vec<PathBuf> = history.roots.iter().flat_map(|root| named_by(root, places)).collect();

@@ -57,7 +57,8 @@ impl<'r> Base<'r> {
 fn quick_look(folder: &rustix::fd::OwnedFd, below: &str) -> Option<Look> {
     use rustix::fs::{AtFlags, FileType, StatxFlags, makedev, statx};
     let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::CTIME | StatxFlags::INO;
-    let data = statx(folder, below, AtFlags::EMPTY_PATH, wanted).ok()?;
+    let flags = if below.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
+    let data = statx(folder, below, flags, wanted).ok()?;
     let modified = i128::from(data.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(data.stx_mtime.tv_nsec);
     Some(Look {
         is_file: FileType::from_raw_mode(data.stx_mode.into()) == FileType::RegularFile,

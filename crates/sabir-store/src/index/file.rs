@@ -53,9 +53,9 @@ pub(super) struct IndexFile {
     bytes: usize,
 }
 
-/// An entry, by its place in the file.
+/// An entry, by its place in the file. There are many, and no file is longer than such numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Place(Range<usize>);
+pub(super) struct Place(Range<u32>);
 
 /// An entry taken apart.
 pub(super) struct Entry<'b> {
@@ -81,7 +81,7 @@ impl IndexFile {
             let mut start = HEAD;
             while let Some(place) = entry_at(&bytes, start) {
                 let Some(entry) = place.entry(&bytes) else { break };
-                start = place.0.end;
+                start = place.0.end as usize;
                 index.bytes += place.size();
                 take(place, &entry);
             }
@@ -142,7 +142,10 @@ fn read(path: &Path) -> io::Result<Bytes> {
     let length = if size < LARGE_PAGE / 2 { size.max(HEAD) } else { size.next_multiple_of(LARGE_PAGE) };
     let mut room = MmapOptions::new().len(length).map_anon()?;
     #[cfg(target_os = "linux")]
-    let _ = room.advise_range(memmap2::Advice::HugePage, 0, (size + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE);
+    let _ = room
+        .advise_range(memmap2::Advice::HugePage, 0, (size + LARGE_PAGE / 2) / LARGE_PAGE * LARGE_PAGE)
+        // All at once, and not each when it is first written to.
+        .and_then(|()| room.advise_range(memmap2::Advice::PopulateWrite, 0, size.max(HEAD)));
     room[..HEAD].copy_from_slice(&start);
     let mut end = HEAD;
     // What was read up to an error is right.
@@ -158,23 +161,24 @@ fn entry_at(bytes: &[u8], start: usize) -> Option<Place> {
     let length = usize::try_from(u32::from_le_bytes(field(bytes, 0)?)).ok()?;
     let digest = u32::from_le_bytes(field(bytes, 4)?);
     let entry = bytes.get(ENTRY_HEAD..ENTRY_HEAD.checked_add(length)?)?;
-    (crc32c::crc32c(entry) == digest).then(|| Place(start..start + ENTRY_HEAD + length))
+    let place = u32::try_from(start).ok()?..u32::try_from(start + ENTRY_HEAD + length).ok()?;
+    (crc32c::crc32c(entry) == digest).then_some(Place(place))
 }
 
 impl Place {
     /// Where in the file it begins.
-    pub(super) fn start(&self) -> usize {
+    pub(super) fn start(&self) -> u32 {
         self.0.start
     }
 
     /// How many bytes it takes in the file.
     pub(super) fn size(&self) -> usize {
-        self.0.len()
+        (self.0.end - self.0.start) as usize
     }
 
     /// The bytes that it takes.
     pub(super) fn bytes<'b>(&self, all: &'b [u8]) -> &'b [u8] {
-        all.get(self.0.clone()).unwrap_or_default()
+        all.get(self.0.start as usize..self.0.end as usize).unwrap_or_default()
     }
 
     /// What is there.

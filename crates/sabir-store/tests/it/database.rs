@@ -66,7 +66,7 @@ fn of_long_rows_as_much_is_read_as_tells() {
     let writer = database(home.path());
     let calls = || {
         let logs = read_logs(home.path(), "opencode", None);
-        assert_eq!(logs.logs.iter().map(|log| log.account.bad_lines).sum::<u64>(), 0);
+        assert_eq!(logs.logs.iter().map(|log| log.account.bad_lines()).sum::<u64>(), 0);
         let account = &logs.logs[0].account;
         (account.totals().calls_of_all, account.totals().spent.total())
     };
@@ -153,7 +153,7 @@ fn a_database_in_use_is_read_by_session() {
     assert_eq!(sessions.len(), 1);
     let session = &sessions[0];
     assert_eq!((session.account(&logs.logs).title(), session.outcome), (Some("fix \"it\""), Outcome::Completed));
-    assert_eq!((session.calls, session.spent.total()), (3, 3 * 21));
+    assert_eq!((session.calls(&logs.logs), session.spent(&logs.logs).total()), (3, 3 * 21));
     let portions = crate::portions(&logs.logs, &sessions);
     let costs: Vec<Option<Paid>> = portions.iter().flat_map(Portion::responses).map(|response| response.cost).collect();
     assert_eq!(costs, [Some(Paid::Reported(0.25)); 3]);

@@ -232,9 +232,9 @@ fn lines_that_nobody_should_write_cost_no_others() {
     home.read(true);
     let (with, without) = (home.read(true), home.read(false));
     assert_eq!((with.files_read, &with.logs[0].account), (0, &without.logs[0].account));
-    assert_eq!((counted(&with).1, with.logs[0].account.bad_lines), (40 + 5 + 7 + 8 + 9, 3));
+    assert_eq!((counted(&with).1, with.logs[0].account.bad_lines()), (40 + 5 + 7 + 8 + 9, 3));
     let sessions = account::sessions(&with.logs);
-    let question = Question { by: By::Day, since: None, until: None, zone: TimeZone::UTC };
+    let question = Question { by: By::Day, since: None, until: None, zone: TimeZone::UTC, breakdown: false };
     let days = usage::usage(&with.logs, &sessions, &|_| true, &question, Table::embedded()).rows;
     let days: Vec<(&str, u64)> = days.iter().map(|(day, row)| (day.as_str(), row.sum.spent.output)).collect();
     assert_eq!(days, [("1969-11-15", 9), ("2026-11-15", 60)], "what has no time was when the line before it was");
@@ -262,7 +262,7 @@ fn half_a_line_waits_for_its_other_half() {
     let (head, tail) = last.split_at(300);
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40) + head));
     let logs = home.read(true);
-    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished, logs.logs[0].account.bad_lines), (40, true, 0));
+    assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished, logs.logs[0].account.bad_lines()), (40, true, 0));
     home.append("one.jsonl", tail);
     let logs = home.read(true);
     assert_eq!((counted(&logs).1, logs.logs[0].progress.unfinished), (45, false));
@@ -374,7 +374,7 @@ fn variables_move_the_folders_and_strays_find_their_session() {
     assert_eq!(found.files.iter().filter(|file| file.role == Role::Stray).count(), 1);
     let logs = index::read(found.files, Index::default(), &mut |_, _| {});
     let sessions = account::sessions(&logs.logs);
-    assert_eq!((sessions.len(), sessions[0].spent.output), (1, 50));
+    assert_eq!((sessions.len(), sessions[0].spent(&logs.logs).output), (1, 50));
 }
 
 #[cfg(unix)]
@@ -419,7 +419,7 @@ fn rows_are_made_by_day_in_the_zone_of_the_question() {
     let sessions = account::sessions(&logs.logs);
     let rows = |by: By, zone: &str, since: Option<i64>| {
         let zone = TimeZone::posix(zone).expect("a zone");
-        let question = Question { by, since, until: None, zone };
+        let question = Question { by, since, until: None, zone, breakdown: false };
         let answer = usage::usage(&logs.logs, &sessions, &|_| true, &question, Table::embedded());
         answer.rows.into_iter().map(|(key, row)| (key, row.sum.spent.output)).collect::<Vec<_>>()
     };

@@ -50,6 +50,11 @@ fn listed(home: &Home) -> Past {
     past::load(&Places::default(), Some(home), None, |_| true, &mut |_, _| {})
 }
 
+/// All tokens of the first session.
+fn tokens(past: &Past) -> u64 {
+    past.sessions[0].spent(&past.logs).total()
+}
+
 /// The numbers of the events that are told of the only run.
 fn told(past: &Past) -> Vec<u64> {
     let mut seqs = Vec::new();
@@ -152,7 +157,7 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
         append(&journal, Kind::Event, format!(r#"{{"runId":"{RUN}","seq":{seq},{event}}}"#).as_bytes());
     }
     journal.sync().expect("synced");
-    assert_eq!(listed(&home).sessions[0].spent.total(), 0, "it is not over");
+    assert_eq!(tokens(&listed(&home)), 0, "it is not over");
     // A writer that is killed leaves no end.
     let folder = home.run(RUN).expect("an id");
     let segment = folder.segment(folder.segments().expect("segments")[0]);
@@ -160,12 +165,12 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     journal.finish().expect("finished");
     fs::write(&segment, bytes).expect("written");
     let past = listed(&home);
-    assert_eq!((past.sessions[0].outcome, past.sessions[0].spent.total()), (Outcome::Crashed, 13));
+    assert_eq!((past.sessions[0].outcome, tokens(&past)), (Outcome::Crashed, 13));
     // All its events had to be read for that. Once it is known, they are read again only when it is another file.
     let with_index = || {
         let past = past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
         let session = &past.sessions[0];
-        (session.agent.id.0, session.outcome, session.models(&past.logs).join(" "), session.spent.total())
+        (session.agent.id.0, session.outcome, session.models(&past.logs).join(" "), tokens(&past))
     };
     let known = ("cursor", Outcome::Crashed, "model-a".to_owned(), 13);
     assert_eq!(with_index(), known);
@@ -176,7 +181,7 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     fs::write(&segment, &bytes).expect("written");
     let file = fs::File::options().write(true).open(&segment).expect("opened");
     file.set_modified(written).expect("set");
-    assert_eq!((with_index(), listed(&home).sessions[0].spent.total()), (known.clone(), 0), "nothing looks changed");
+    assert_eq!((with_index(), tokens(&listed(&home))), (known.clone(), 0), "nothing looks changed");
     file.set_modified(written + std::time::Duration::from_secs(1)).expect("set");
     assert_eq!(with_index().3, 0);
     // Who writes it to its end is believed.

@@ -86,7 +86,7 @@ proptest! {
         responses.sort_by_key(|(response, _)| response.at);
         let moment = |hour: Option<i64>| hour.map(|hour| EVENING + hour * HOUR + 1);
         let zone = TimeZone::posix(zone).expect("a zone");
-        let question = Question { by, since: moment(since), until: moment(until), zone };
+        let question = Question { by, since: moment(since), until: moment(until), zone, breakdown: true };
         let of = |together: bool| {
             let (mut answer, mut sums, count) = answer(&logs(&responses, together), &question);
             let rows = answer.rows.values_mut().chain([&mut answer.total]);

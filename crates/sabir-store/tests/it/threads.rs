@@ -1,7 +1,7 @@
 //! Logs of threads: copies count once, and what a thread spawned belongs to it.
 
 use sabir_core::event::EventKind;
-use sabir_store::account::{self, Portion};
+use sabir_store::account::{self, Portion, Session};
 use sabir_store::whole;
 
 use crate::{read_logs, write};
@@ -62,10 +62,10 @@ fn what_a_thread_spawned_belongs_to_it() {
     put(4, spawned(&id(4), &id(9)));
     let logs = read_logs(home.path(), "codex", None);
     let sessions = account::sessions(&logs.logs);
-    let listed: Vec<(&str, usize, u64)> =
-        sessions.iter().map(|session| (session.id.as_str(), session.logs.len(), session.calls)).collect();
-    assert_eq!(listed, [(id(1).as_str(), 3, 2), (id(4).as_str(), 1, 1)]);
-    assert_eq!(sessions[0].spent.total(), 3 * 107);
+    let row = |session: &Session| (session.id.clone(), session.logs.len(), session.calls(&logs.logs));
+    let listed: Vec<(String, usize, u64)> = sessions.iter().map(row).collect();
+    assert_eq!(listed, [(id(1), 3, 2), (id(4), 1, 1)]);
+    assert_eq!(sessions[0].spent(&logs.logs).total(), 3 * 107);
     assert_eq!(crate::portions(&logs.logs, &sessions).iter().flat_map(Portion::responses).count(), 4);
     let mut parents = Vec::new();
     whole::events(&sessions[0], &logs.logs, &mut |event| {

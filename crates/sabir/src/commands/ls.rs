@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 state(&past, session).to_owned(),
                 grouped(sum.spent.total()),
                 sum.cost().0.map_or_else(|| "—".to_owned(), cents),
-                session.calls.to_string(),
+                session.calls(&past.logs).to_string(),
                 table::fit(&visible(&folder(session.account(&past.logs).cwd())), FOLDER),
                 visible(session.account(&past.logs).title().unwrap_or("—")),
             ]
@@ -212,7 +212,7 @@ fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
         total_tokens: sum.spent.total(),
         cost_usd,
         cost_source,
-        tool_calls: session.calls,
+        tool_calls: session.calls(&past.logs),
         files: files.collect(),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let chosen = |portion: &Portion<'_>| {
         !which.narrows() || which.project(&past.sessions[portion.session], &past.logs) && which.model(portion.model)
     };
-    let question = Question { by, since: which.since, until: which.until, zone };
+    let question = Question { by, since: which.since, until: which.until, zone, breakdown: arguments.breakdown };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
     let answer = usage::usage(&past.logs, &past.sessions, &chosen, &question, prices);
     if arguments.json {

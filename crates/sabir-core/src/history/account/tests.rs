@@ -58,14 +58,24 @@ fn what_is_told_is_in_the_account() {
     let (ledger, account) = (full(), Account::of(&full()));
     let texts = [account.session(), account.parent(), account.cwd(), account.version(), account.title()];
     assert_eq!(texts, ["a session", "its parent", "/home/é", "1.0", "do it"].map(Some));
-    assert_eq!((account.first, account.last, account.outcome), (ledger.first, ledger.last, ledger.outcome));
-    assert_eq!((account.calls, account.bad_lines, account.totals().spent), (7, 1 << 40, ledger.spent()));
+    assert_eq!((account.first(), account.last(), account.outcome()), (ledger.first, ledger.last, ledger.outcome));
+    assert_eq!((account.calls(), account.bad_lines(), account.totals().spent), (7, 1 << 40, ledger.spent()));
     assert!(account.models().eq(&ledger.models) && account.claimed().eq(ledger.claimed.iter().copied()));
     assert_eq!((account.model(1), account.model(2)), (Some("two\0three"), None));
     assert!(account.responses().eq(ledger.responses.iter().copied()));
     assert!(account.keys().iter().map(|key| u64::from_le_bytes(*key)).eq(ledger.responses.iter().map(Response::key)));
     let nothing = Account::of(&Ledger { cwd: Some(String::new()), ..Ledger::default() });
-    assert_eq!((nothing.cwd(), nothing.outcome, nothing.first), (None, None, None));
+    assert_eq!((nothing.cwd(), nothing.outcome(), nothing.first()), (None, None, None));
+}
+
+#[test]
+fn outcomes_keep_their_numbers() {
+    let names: Vec<&str> = Outcome::ALL.iter().map(|outcome| outcome.as_str()).collect();
+    let known = "completed failed limited refused cancelled timedOut crashed incomplete startFailed";
+    assert_eq!(names.join(" "), known, "indexes have the numbers of the others: raise `REVISION` if one of them changes");
+    for outcome in Outcome::ALL {
+        assert_eq!(Account::of(&Ledger { outcome: Some(*outcome), ..Ledger::default() }).outcome(), Some(*outcome));
+    }
 }
 
 #[test]

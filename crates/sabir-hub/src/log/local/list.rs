@@ -89,7 +89,7 @@ impl List {
             Place::Part(place) => {
                 let logged = self.past.parts.get(place)?;
                 // What a part cost is in the cost of the whole.
-                let sum = Sum { spent: logged.spent, ..Sum::default() };
+                let sum = Sum { spent: logged.spent(&self.past.logs), ..Sum::default() };
                 Some(short(&self.past, logged, id.clone(), &sum, is_live(&self.past, logged)))
             }
         }
@@ -147,7 +147,7 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let text = |text: Option<&str>| text.map(str::to_owned);
     let account = logged.account(&past.logs);
-    let known = logged.spent.total() > 0;
+    let known = logged.spent(&past.logs).total() > 0;
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
         // A file that was only just copied here is new; what it tells is not.
@@ -164,7 +164,7 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
         title: text(account.title()),
         phase,
         runs: 1,
-        tool_calls: logged.calls,
+        tool_calls: logged.calls(&past.logs),
         tokens: known.then(|| sum.spent.total()),
         usage: known.then(|| TokensReport::new(&tokens(&sum.spent), TokensSource::Summed)),
         cost_usd: sum.cost().0.filter(|_| known || sum.reported > 0),

@@ -57,7 +57,7 @@ impl Kept {
         let past = &list.past;
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         let zone = self.sources.zone.clone();
-        let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone };
+        let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone, breakdown: false };
         let mut fold = CubeFold::default();
         let mut unpriced = 0;
         for ([day, agent, model, project], sum) in usage::cube(&past.logs, &past.sessions, &question, Table::embedded()) {

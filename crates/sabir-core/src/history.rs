@@ -21,7 +21,7 @@ pub use stretch::Stretch;
 use crate::agent::DialectEntry;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 8;
+pub const REVISION: u32 = 9;
 
 /// Where an agent keeps its logs and how they are read.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub struct Only {
 /// What a file of a history is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'p> {
-    /// The log of the session of that id.
+    /// The log of the session of that id. A name may have only the beginning of it, if the log tells it whole.
     Session(&'p str),
     /// It belongs to the session of that id: a sub-agent's log, figures in a file of their own.
     Of(&'p str),

@@ -45,7 +45,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
     by_id.reserve(most);
     for (place, log) in logs.iter().enumerate().skip(from) {
         let id = match &log.file.role {
-            Role::Session(id) if log.account.parent().is_none() => id.as_str(),
+            Role::Session(named) if log.account.parent().is_none() => whole_id(named, &log.account),
             Role::Run(folder) => folder.id(),
             _ => continue,
         };
@@ -124,6 +124,11 @@ impl Session {
         spent
     }
 
+    /// Whether its files tell any tokens. Where they tell none, how many there were is not known.
+    pub fn tells_tokens(&self, logs: &[Log]) -> bool {
+        self.spent(logs).total() > 0
+    }
+
     /// Number of tool calls.
     pub fn calls(&self, logs: &[Log]) -> u64 {
         let of_log = |log: &usize| {
@@ -150,6 +155,11 @@ impl Session {
         }
         models
     }
+}
+
+/// The id of a session, of which the name of its file may have only the beginning.
+fn whole_id<'l>(named: &'l str, account: &'l Account) -> &'l str {
+    account.session().filter(|told| told.starts_with(named)).unwrap_or(named)
 }
 
 /// Whether one account of a session tells all that another one does.

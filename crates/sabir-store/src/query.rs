@@ -120,6 +120,8 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
         let sums = by_session(subject.logs, subject.sessions, subject.prices);
         for (session, sum) in subject.sessions.iter().zip(&sums).filter(|(session, _)| (subject.chosen)(session)) {
             let (spent, account) = (&sum.spent, session.account(subject.logs));
+            let told = session.tells_tokens(subject.logs);
+            let tokens = |count: u64| told.then(|| whole_number(count));
             insert.execute(params![
                 session.id,
                 session.agent.id.0,
@@ -130,12 +132,12 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
                 time(session.last),
                 session.outcome.as_str(),
                 session.models(subject.logs).join(", "),
-                whole_number(spent.input),
-                whole_number(spent.cache_read),
-                whole_number(spent.cache_write),
-                whole_number(spent.output),
-                whole_number(spent.reasoning),
-                whole_number(spent.total()),
+                tokens(spent.input),
+                tokens(spent.cache_read),
+                tokens(spent.cache_write),
+                tokens(spent.output),
+                tokens(spent.reasoning),
+                tokens(spent.total()),
                 whole_number(session.calls(subject.logs)),
                 sum.cost().0,
             ])?;

@@ -52,7 +52,7 @@ impl LogFile {
 /// What a file is among the files of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// The log of the session of that id.
+    /// The log of the session of that id, or of one whose id begins so.
     Session(String),
     /// It belongs to the session of that id.
     Of(String),

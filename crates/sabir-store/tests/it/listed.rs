@@ -4,11 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use sabir_core::event::Outcome;
+use sabir_store::account::Session;
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
 use sabir_store::{Home, Journal, Kind, Meta};
 
-use crate::{RUN, append, home};
+use crate::{RUN, append, home, write};
 
 /// How many events a run has here.
 const EVENTS: u64 = 5;
@@ -187,4 +188,34 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     // Who writes it to its end is believed.
     Journal::open(&home, RUN).expect("opened").finish().expect("finished");
     assert_eq!(with_index().1, listed(&home).sessions[0].outcome);
+}
+
+#[test]
+fn a_run_is_the_session_that_its_agent_logged_though_the_name_of_the_file_has_only_the_beginning_of_its_id() {
+    const ID: &str = "0a1b2c3d-5555-4000-8000-000000000001";
+    let (folder, home) = home();
+    let head = |id: &str| format!(r#"{{"sessionId":"{id}","projectHash":"h","startTime":"2026-11-15T18:00:00.000Z"}}"#);
+    let answer = |id: &str, output: u64| {
+        let tokens = format!(r#"{{"input":100,"output":{output},"cached":0,"thoughts":0,"tool":0}}"#);
+        let time = "2026-11-15T18:00:02.000Z";
+        format!(r#"{{"id":"{id}","timestamp":"{time}","type":"gemini","content":"Done.","tokens":{tokens},"model":"m"}}"#)
+    };
+    let chats = folder.path().join(".gemini/tmp/work/chats");
+    write(&chats.join("session-2026-11-15T18-00-0a1b2c3d.jsonl"), &format!("{}\n{}\n", head(ID), answer("a", 10)));
+    // A sub-agent of it, and another session whose id begins in the same way.
+    write(&chats.join(ID).join("helper.jsonl"), &format!("{}\n{}\n", head("0b"), answer("b", 20)));
+    let other = ID.replace("5555", "6666");
+    write(&chats.join("session-2026-11-15T18-01-0a1b2c3d.jsonl"), &format!("{}\n{}\n", head(&other), answer("c", 40)));
+    let journal = Journal::open(&home, RUN).expect("opened");
+    journal.meta(&Meta { run_id: RUN.to_owned(), agent: "gemini".to_owned(), ..Meta::default() });
+    let tokens = serde_json::json!({"uncachedInput": 200, "output": 30, "total": 230});
+    journal.result(&serde_json::json!({"agent": "gemini", "sessionId": ID, "outcome": "completed",
+        "models": [{"model": "m", "tokens": tokens}]}));
+    journal.finish().expect("finished");
+    let places = Places { home: Some(folder.path().to_path_buf()), ..Places::default() };
+    let past = past::load(&places, Some(&home), None, |_| true, &mut |_, _| {});
+    let row = |session: &Session| (session.id.clone(), session.logs.len(), session.spent(&past.logs).output);
+    let listed: Vec<_> = past.sessions.iter().map(row).collect();
+    assert_eq!(listed, [(ID.to_owned(), 2, 30), (other, 1, 40)]);
+    assert_eq!(past.parts.iter().map(row).collect::<Vec<_>>(), [(RUN.to_owned(), 1, 30)]);
 }

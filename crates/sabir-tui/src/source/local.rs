@@ -106,7 +106,7 @@ pub fn rows(past: &Past) -> Vec<Row> {
             model: session.models(&past.logs).first().map(ToString::to_string),
             started: session.first,
             last: session.last,
-            tokens: (session.spent(&past.logs).total() > 0).then(|| sum.spent.total()),
+            tokens: session.tells_tokens(&past.logs).then(|| sum.spent.total()),
             cost: sum.cost().0,
             cost_source: sum.source(),
             ..Row::new(

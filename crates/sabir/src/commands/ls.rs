@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
                 session.agent.id.0.to_owned(),
                 state(&past, session).to_owned(),
-                grouped(sum.spent.total()),
+                total_tokens(&past, session, sum).map_or_else(|| "—".to_owned(), grouped),
                 sum.cost().0.map_or_else(|| "—".to_owned(), cents),
                 session.calls(&past.logs).to_string(),
                 table::fit(&visible(&folder(session.account(&past.logs).cwd())), FOLDER),
@@ -95,6 +95,11 @@ const RUNNING: &str = "running";
 fn state(past: &Past, session: &Session) -> &'static str {
     let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
     if live { RUNNING } else { session.outcome.as_str() }
+}
+
+/// What a session spent, if that is known.
+fn total_tokens(past: &Past, session: &Session, sum: &Sum) -> Option<u64> {
+    session.tells_tokens(&past.logs).then(|| sum.spent.total())
 }
 
 /// The words of `--status`.
@@ -122,7 +127,7 @@ struct Listed<'s> {
     last: Option<Timestamp>,
     outcome: &'static str,
     models: Vec<&'s str>,
-    total_tokens: u64,
+    total_tokens: Option<u64>,
     cost_usd: Option<f64>,
     cost_source: &'static str,
     tool_calls: u64,
@@ -209,7 +214,7 @@ fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
         last: session.last.and_then(Timestamp::from_millis),
         outcome: state(past, session),
         models: session.models(&past.logs),
-        total_tokens: sum.spent.total(),
+        total_tokens: total_tokens(past, session, sum),
         cost_usd,
         cost_source,
         tool_calls: session.calls(&past.logs),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
+use sabir_core::readable::cents;
 use sabir_store::account::Portion;
 use sabir_store::usage::{self, Answer, By, Question, Row, Sum};
 use serde::Serialize;
@@ -143,11 +144,16 @@ fn weight(sum: &Sum) -> f64 {
 
 fn cells(key: &str, sum: &Sum, bar: &str) -> Vec<String> {
     let Spent { input, cache_read, cache_write, output, .. } = sum.spent;
-    let cost = sum.cost().0.map_or_else(|| "—".to_owned(), |cost| format!("${cost:.2}"));
+    let cost = sum.cost().0.map_or_else(|| "—".to_owned(), amount);
     let mut cells = vec![key.to_owned(), sum.sessions.len().to_string()];
     cells.extend([input, cache_read, cache_write, output, sum.spent.total()].map(grouped));
     cells.extend([cost, bar.to_owned()]);
     cells
+}
+
+/// To the cent, however much it is; what is less than one is not nothing.
+fn amount(cost: f64) -> String {
+    if cost > 0.0 && cost < 0.01 { cents(cost) } else { format!("${cost:.2}") }
 }
 
 /// A bar as long as the share, to an eighth of a column.
@@ -164,7 +170,12 @@ fn bar(part: f64, most: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::{amount, bar};
+
+    #[test]
+    fn amounts_are_to_the_cent_and_small_ones_are_not_nothing() {
+        assert_eq!([0.0, 0.0042, 0.01, 3839.944].map(amount), ["$0.00", "$0.0042", "$0.01", "$3839.94"]);
+    }
 
     #[test]
     fn bars_are_as_long_as_their_share() {

@@ -37,18 +37,15 @@ pub(super) const DIALECT: DialectEntry = DialectEntry {
     reader: || Box::new(whole::Log::default()),
 };
 
-/// Of the session's id a file has only the beginning in its name.
-const SHORT: usize = 8;
-
 fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
     match *path {
         [_, "chats", name] => {
             let name = stem(name, ".jsonl").or_else(|| stem(name, ".json"))?;
-            // The minute is as long in every name: `2026-11-15T18-02`.
+            // The minute is as long in every name: `2026-11-15T18-02`. Of the id there is only the beginning.
             let id = name.strip_prefix("session-")?.get("2026-11-15T18-02-".len()..)?;
             Some(id).filter(|id| !id.is_empty()).map(Part::Session)
         }
-        [_, "chats", session, name] => stem(name, ".jsonl").map(|_| Part::Of(session.get(..SHORT).unwrap_or(session))),
+        [_, "chats", session, name] => stem(name, ".jsonl").map(|_| Part::Of(session)),
         _ => None,
     }
 }
@@ -199,7 +196,7 @@ mod tests {
     fn files_are_told_apart() {
         assert_eq!(part(&["work", "chats", "session-2026-11-15T18-02-0a1b2c3d.jsonl"]), Some(Part::Session("0a1b2c3d")));
         assert_eq!(part(&["work", "chats", "session-2025-09-01T10-00-0a1b2c3d.json"]), Some(Part::Session("0a1b2c3d")));
-        assert_eq!(part(&["work", "chats", "0a1b2c3d-77", "55.jsonl"]), Some(Part::Of("0a1b2c3d")));
+        assert_eq!(part(&["work", "chats", "0a1b2c3d-77", "55.jsonl"]), Some(Part::Of("0a1b2c3d-77")));
         assert_eq!(part(&["work", "logs.json"]), None);
         assert_eq!(part(&["work", "chats", "session-é026-11-15T18-02.jsonl"]), None);
         assert_eq!(part(&["work", "tool-outputs", "session-1", "a.txt"]), None);

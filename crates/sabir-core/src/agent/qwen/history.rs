@@ -143,6 +143,8 @@ struct Telemetry<'a> {
     #[serde(borrow, default)]
     subagent_id: Option<Str<'a>>,
     #[serde(borrow, default)]
+    prompt_id: Option<Str<'a>>,
+    #[serde(borrow, default)]
     call_id: Option<Str<'a>>,
     #[serde(borrow, default)]
     function_name: Option<Str<'a>>,
@@ -169,6 +171,13 @@ impl Telemetry<'_> {
             Some("tool_call") => Topic::Call,
             _ => Topic::Other,
         }
+    }
+
+    /// The sub-agent that it is of. A call names it only in the id of its prompt: `<session>#<sub-agent>#<number>`, where the
+    /// main agent's have nothing between the marks.
+    fn subagent(&self) -> Option<&str> {
+        let of_prompt = || self.prompt_id.as_deref()?.rsplit_once('#')?.0.rsplit_once('#').map(|(_, agent)| agent);
+        self.subagent_id.as_deref().or_else(of_prompt).filter(|agent| !agent.is_empty())
     }
 
     fn spent(&self) -> Spent {

@@ -147,7 +147,7 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let text = |text: Option<&str>| text.map(str::to_owned);
     let account = logged.account(&past.logs);
-    let known = logged.spent(&past.logs).total() > 0;
+    let known = logged.tells_tokens(&past.logs);
     let is_run = run_of(logged, &past.logs).is_some();
     let phase = match logged.outcome {
         // A file that was only just copied here is new; what it tells is not.

@@ -101,7 +101,10 @@ impl Log {
         let texts = [call.input.as_deref(), arguments.input.as_deref(), command.as_deref()];
         let patch = texts.into_iter().flatten().find_map(patch::find).map(str::to_owned);
         let query = call.action.as_ref().and_then(|action| action.query.as_deref()).map(str::to_owned);
-        let title = command.as_deref().map(shell::script).or(query.as_deref()).and_then(report::title).map(str::to_owned);
+        let script = command.as_deref().map(shell::script);
+        // The agent applies such a patch itself; no program is run.
+        let patches = patch.is_some() && script.is_some_and(|script| script.trim_start().starts_with("apply_patch"));
+        let title = script.or(query.as_deref()).and_then(report::title).map(str::to_owned);
         let plan = arguments.plan.map(|plan| plan.into_iter().map(|step| item(step).into_owned()).collect());
         let input = match (call.arguments, call.input) {
             (Some(arguments), _) => {
@@ -113,7 +116,7 @@ impl Log {
         };
         facts.push(EventKind::ToolStart {
             tool_call_id: id.clone(),
-            tool_kind: kind(&name, command.is_some()),
+            tool_kind: if patches { ToolKind::Edit } else { kind(&name, command.is_some()) },
             name,
             input,
             title: title.map(Cow::Owned),

@@ -78,7 +78,7 @@ fn telemetry(ledger: &mut Ledger, entry: &Entry<'_>, at: Option<i64>) {
             let (when, id) = (event.at.as_deref().unwrap_or_default(), event.response_id.as_deref().unwrap_or_default());
             respond(ledger, &format!("{when} {id}"), event.model.as_deref(), at, event.spent());
         }
-        Topic::Error if event.subagent_id.is_none() => ledger.outcome = Some(Outcome::Failed),
+        Topic::Error if event.subagent().is_none() => ledger.outcome = Some(Outcome::Failed),
         // Those of sub-agents are told nowhere else.
         Topic::Call => called(ledger, event.call_id.as_deref()),
         Topic::Error | Topic::Other => {}
@@ -113,8 +113,8 @@ mod tests {
             r#""uuid":"b","parentUuid":"a","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.api_response","event.timestamp":"t1","response_id":"r","model":"m","input_token_count":100,"output_token_count":10,"cached_content_token_count":40,"thoughts_token_count":3}}"#,
             r#""uuid":"c","parentUuid":"b","type":"assistant","model":"m","message":{"role":"model","parts":[{"functionCall":{"id":"k1","name":"agent","args":{}}}]},"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":10,"thoughtsTokenCount":3,"cachedContentTokenCount":40}"#,
             r#""uuid":"d","parentUuid":"c","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.api_response","event.timestamp":"t2","response_id":"r","model":"m","input_token_count":7,"output_token_count":1,"subagent_id":"x"}}"#,
-            r#""uuid":"e","parentUuid":"d","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.tool_call","call_id":"k2","function_name":"glob","subagent_id":"x"}}"#,
-            r#""uuid":"f","parentUuid":"e","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.tool_call","call_id":"k1","function_name":"agent"}}"#,
+            r#""uuid":"e","parentUuid":"d","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.tool_call","call_id":"k2","function_name":"glob","prompt_id":"s1#x#0"}}"#,
+            r#""uuid":"f","parentUuid":"e","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.tool_call","call_id":"k1","function_name":"agent","prompt_id":"s1########0"}}"#,
             r#""uuid":"g","parentUuid":"f","type":"user","subtype":"notification","provenance":"system","message":{"role":"user","parts":[{"text":"<task-notification>"}]}"#,
             r#""uuid":"h","parentUuid":"g","type":"assistant","model":"m","message":{"role":"model","parts":[{"text":"Done."}]},"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":9}"#,
         ]

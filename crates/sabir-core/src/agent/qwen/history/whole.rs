@@ -64,6 +64,11 @@ struct Display<'a> {
     file_name: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     original_content: Option<&'a RawValue>,
+    /// What a command printed.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    output: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    truncated: Option<bool>,
 }
 
 /// What the model is given for a call.
@@ -213,7 +218,7 @@ impl Log {
         let duration_ms = self.open.remove(&*id).flatten();
         let given = answer.and_then(|answer| answer.response);
         let failed = given.as_ref().is_some_and(|given| given.error.is_some());
-        let output = given.and_then(|given| given.output.or(given.error)).and_then(Text::from_json);
+        let mut output = given.and_then(|given| given.output.or(given.error)).and_then(Text::from_json);
         let shown = output.as_deref().unwrap_or_default();
         let code = result.as_ref().and_then(|result| result.result_display.as_ref()?.exit_code);
         let code = code.or_else(|| Some(shown).filter(|_| failed).and_then(exit_code));
@@ -225,8 +230,11 @@ impl Log {
             None if !failed => ToolStatus::Ok,
             _ => ToolStatus::Error,
         };
-        if let Some(display) = result.and_then(|result| result.result_display).filter(|_| status == ToolStatus::Ok) {
-            file_change(display, &id, facts);
+        if let Some(mut display) = result.and_then(|result| result.result_display).filter(|_| status == ToolStatus::Ok) {
+            let created = is_creation(&display, shown);
+            // The model is given a report of a command, people what it printed.
+            output = display.output.take().filter(|_| display.truncated != Some(true)).or(output);
+            file_change(display, created, &id, facts);
         }
         let ok = status == ToolStatus::Ok;
         facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code: code, duration_ms });
@@ -234,7 +242,7 @@ impl Log {
 
     fn telemetry<'a>(&mut self, event: Telemetry<'a>, facts: &mut Facts<'a>) {
         // A sub-agent's id ends with the call that started it; helpers of its own have no call.
-        facts.parent = event.subagent_id.as_deref().map(|agent| {
+        facts.parent = event.subagent().map(|agent| {
             let call = self.calls.iter().rev().find(|call| agent.ends_with(call.as_str()));
             Cow::Owned(call.map_or(agent, String::as_str).to_owned())
         });
@@ -370,11 +378,15 @@ fn tool_start<'a>(call: Call<'a>, facts: &mut Facts<'a>) {
     }
 }
 
-fn file_change<'a>(display: Display<'a>, call: &Str<'a>, facts: &mut Facts<'a>) {
+/// Whether a file was not there before. It has no content then, or an empty one, as a file that was there may have too.
+fn is_creation(display: &Display<'_>, told: &str) -> bool {
+    const WORDS: &[&str] = &["Successfully created", "Created new file"];
+    display.original_content.is_none_or(|content| content.get() == "null") || WORDS.iter().any(|words| told.starts_with(words))
+}
+
+fn file_change<'a>(display: Display<'a>, created: bool, call: &Str<'a>, facts: &mut Facts<'a>) {
     let (Some(patch), Some(path)) = (display.file_diff, display.file_path.or(display.file_name)) else { return };
     let (added, removed) = diff::count(&patch);
-    // A file that was not there has no content, not an empty one.
-    let created = display.original_content.is_none_or(|content| content.get() == "null");
     facts.push(EventKind::FileChange {
         path: path.into(),
         change: if created { Change::Create } else { Change::Update },

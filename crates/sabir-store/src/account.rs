@@ -11,6 +11,7 @@ use sabir_core::history::{Account, Key, Spent};
 
 use crate::history::Role;
 use crate::index::Log;
+use crate::summary::State;
 use portion::unlogged;
 pub use portion::{Portion, each_portion};
 
@@ -29,6 +30,8 @@ pub struct Session {
     pub outcome: Outcome,
     /// Its files, as places in the list of logs: its own first.
     pub logs: Vec<usize>,
+    /// The last run of the journal that was a part of it, as a place in the list of logs.
+    pub run: Option<usize>,
 }
 
 /// Makes sessions of files. Logs of sub-agents belong to the session that they name, or that the sub-agent which started
@@ -101,6 +104,7 @@ impl Session {
             last: None,
             outcome: log.account.outcome().unwrap_or(Outcome::Incomplete),
             logs: vec![place],
+            run: None,
         };
         session.add(log);
         session
@@ -138,6 +142,20 @@ impl Session {
             calls + u64::from(account.calls())
         };
         self.logs.iter().map(of_log).sum()
+    }
+
+    /// Takes note of a run that was a part of it. How the process ended, only the run knows; what was logged after it, by
+    /// another process, goes beyond that.
+    pub(crate) fn end_by(&mut self, run: &Self, state: State, ended: Option<i64>, logs: &[Log]) {
+        let began = |place: Option<usize>| place.and_then(|place| logs[place].account.first());
+        let place = run.logs.first().copied();
+        if self.run.is_some() && began(self.run) > began(place) {
+            return;
+        }
+        self.run = place;
+        if state != State::Running && ended >= self.last {
+            self.outcome = run.outcome;
+        }
     }
 
     /// What its own log says.

@@ -1,6 +1,6 @@
 //! Everything that ran on this machine, as one list.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use crate::account::{self, Session};
 use crate::history::{self, Places};
 use crate::index::{self, Index, Log};
 use crate::layout::Home;
+use crate::reader::Damage;
 use crate::runs::{self, RunLog, Runs};
 use crate::whole::{self, Workspace};
 
@@ -48,30 +49,70 @@ pub fn load(
     failures.extend(unreadable);
     of_journal.retain(|run| chosen(run.log.file.agent));
     let mut sessions = account::sessions(&logs);
-    let ids: HashSet<&str> = match *of_journal {
-        [] => HashSet::new(),
-        _ => sessions.iter().map(|session| session.id.as_str()).collect(),
-    };
-    let is_part = |run: &RunLog| run.session.as_deref().is_some_and(|id| ids.contains(id));
-    let (parts, alone): (Vec<RunLog>, Vec<RunLog>) = of_journal.into_iter().partition(is_part);
-    let mut add = |runs: Vec<RunLog>| {
+    let wholes = wholes(&of_journal, &sessions, &logs);
+    let (mut parts, mut alone) = (Vec::new(), Vec::new());
+    for (run, whole) in of_journal.into_iter().zip(wholes) {
+        match whole {
+            Some(whole) => parts.push((run, whole)),
+            None => alone.push(run.log),
+        }
+    }
+    let mut add = |runs: &mut dyn Iterator<Item = Log>| {
         let from = logs.len();
-        logs.extend(runs.into_iter().map(|run| run.log));
+        logs.extend(runs);
         account::sessions_from(&logs, from)
     };
-    let (alone, parts) = (add(alone), add(parts));
+    let alone = add(&mut alone.into_iter());
+    let (runs, ends): (Vec<Log>, Vec<_>) = parts.into_iter().map(|(run, whole)| (run.log, (whole, run.state, run.ended))).unzip();
+    let parts = add(&mut runs.into_iter());
+    for (part, (whole, state, ended)) in parts.iter().zip(ends) {
+        sessions[whole].end_by(part, state, ended, &logs);
+    }
     sessions.extend(alone);
     Past { logs, sessions, parts, failures }
 }
 
+/// Of each run, the session that its agent logged, as a place in the list. Nearly all agents tell its id. Where one does not,
+/// it is the only session of that agent which began in the same folder while the run went on, and used as many tokens.
+fn wholes(runs: &[RunLog], sessions: &[Session], logs: &[Log]) -> Vec<Option<usize>> {
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let by_id: HashMap<(&str, &str), usize> =
+        sessions.iter().enumerate().map(|(place, session)| ((session.agent.id.0, &*session.id), place)).collect();
+    let whole = |run: &RunLog| match &run.session {
+        Some(id) => by_id.get(&(run.log.file.agent.id.0, id.as_str())).copied(),
+        None => {
+            let tokens = run.log.account.totals().spent.total();
+            let told = sessions.iter().enumerate().filter(|_| tokens > 0);
+            let mut alike = told.filter(|(_, session)| is_alike(run, session, logs) && session.spent(logs).total() == tokens);
+            alike.next().filter(|_| alike.next().is_none()).map(|(place, _)| place)
+        }
+    };
+    runs.iter().map(whole).collect()
+}
+
+/// Whether a session is of the run's agent, in its folder, and began while it went on.
+fn is_alike(run: &RunLog, session: &Session, logs: &[Log]) -> bool {
+    let began = session.first.filter(|first| run.log.account.first() <= Some(*first) && Some(*first) <= run.ended);
+    began.is_some()
+        && session.agent.id == run.log.file.agent.id
+        && run.log.account.cwd().is_some_and(|cwd| session.account(logs).cwd() == Some(cwd))
+}
+
 impl Past {
-    /// Decodes a session whole and hands out its events.
-    pub fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    /// Decodes a session whole and hands out its events. Tells what of a journal can't be read.
+    pub fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
         whole::events(session, &self.logs, take)
     }
 
     /// The same of one of many sessions.
-    pub fn decode_in(&self, workspace: &mut Workspace, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+    pub fn decode_in(
+        &self,
+        workspace: &mut Workspace,
+        session: &Session,
+        take: &mut dyn FnMut(&Event<'_>),
+    ) -> io::Result<Damage> {
         whole::events_in(workspace, session, &self.logs, take)
     }
 }

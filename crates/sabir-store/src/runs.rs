@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use sabir_core::agent::{self, Agent};
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{Event, EventKind, Outcome};
 use sabir_core::fold::{CostSource, Over, SessionResult};
 use sabir_core::history::{Account, Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
@@ -14,6 +14,7 @@ use crate::history::{LogFile, Look, Progress, Role, names};
 use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::Reader;
+use crate::record;
 use crate::summary::{self, State, Summary};
 use crate::whole;
 
@@ -26,6 +27,8 @@ pub struct RunLog {
     pub session: Option<String>,
     /// Whether it goes on.
     pub state: State,
+    /// When its journal was closed, in milliseconds since 1970.
+    pub ended: Option<i64>,
 }
 
 /// The result as far as a list needs it.
@@ -116,6 +119,7 @@ struct KnownRun {
     agent: String,
     session: Option<String>,
     state: State,
+    ended: Option<i64>,
 }
 
 /// Every run of the journal, where an index knows some of them.
@@ -136,6 +140,7 @@ pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
 struct Told {
     result: Option<Short>,
     started: Option<Timestamp>,
+    last: Option<Timestamp>,
     cwd: Option<String>,
     prompt: Option<String>,
     ended: bool,
@@ -143,7 +148,7 @@ struct Told {
 
 impl Told {
     fn by_events(folder: &RunFolder) -> io::Result<Self> {
-        let mut told = Self { result: None, started: None, cwd: None, prompt: None, ended: false };
+        let mut told = Self { result: None, started: None, last: None, cwd: None, prompt: None, ended: false };
         let (mut fold, mut calls) = (SessionResult::fold(), 0);
         let mut count = |over: &mut Over| {
             calls += over.calls.len();
@@ -151,6 +156,7 @@ impl Told {
         };
         whole::kept_events(folder, &mut |event| {
             told.started = told.started.or(event.at);
+            told.last = event.at.or(told.last);
             match &event.kind {
                 EventKind::Session { cwd: Some(cwd), .. } if told.cwd.is_none() => told.cwd = Some(cwd.clone().into_owned()),
                 EventKind::Prompt { text } if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
@@ -182,17 +188,18 @@ fn stamp(folder: &RunFolder, index: &mut Index) -> io::Result<u64> {
 fn known_or_read(folder: &RunFolder, index: &mut Index) -> io::Result<Option<RunLog>> {
     // Before anything of it is read: what is written meanwhile makes it another one.
     let stamp = stamp(folder, index)?;
-    if let Some((KnownRun { stamp: known, agent, session, state }, account)) = index.recall(Kind::Run, folder.path())
+    if let Some((KnownRun { stamp: known, agent, session, state, ended }, account)) = index.recall(Kind::Run, folder.path())
         && known == stamp
         && let (Some(agent), Some(account)) = (agent::find(&agent), Account::read(account))
     {
-        return Ok(Some(RunLog { log: log(folder, agent, account), session, state }));
+        return Ok(Some(RunLog { log: log(folder, agent, account), session, state, ended }));
     }
     let run = run(folder, summary::summary(folder)?)?;
-    if let Some(RunLog { log: Log { file, account, .. }, session, state }) = &run
+    if let Some(RunLog { log: Log { file, account, .. }, session, state, ended }) = &run
         && *state != State::Running
     {
-        let known = KnownRun { stamp, agent: file.agent.id.0.to_owned(), session: session.clone(), state: *state };
+        let (agent, session) = (file.agent.id.0.to_owned(), session.clone());
+        let known = KnownRun { stamp, agent, session, state: *state, ended: *ended };
         index.remember(Kind::Run, folder.path(), &known, account.as_bytes());
     }
     Ok(run)
@@ -205,15 +212,15 @@ fn is_blank(folder: &RunFolder) -> io::Result<bool> {
 }
 
 fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
-    let Summary { state, meta, result, .. } = summary;
+    let Summary { state, meta, result, ended, .. } = summary;
     let mut result: Option<Short> = result.and_then(|result| serde_json::from_slice(&result).ok());
     let is_broken_off = state != State::Running && result.is_none();
     let told = if meta.is_none() || is_broken_off { Some(Told::by_events(folder)?) } else { None };
     let has_ended = result.is_some() || told.as_ref().is_some_and(|told| told.ended);
-    let (mut started, mut cwd, mut prompt) = (None, None, None);
+    let (mut started, mut last, mut cwd, mut prompt) = (None, None, None, None);
     if let Some(told) = told {
         result = result.or(told.result);
-        (started, cwd, prompt) = (told.started, told.cwd, told.prompt);
+        (started, last, cwd, prompt) = (told.started, told.last, told.cwd, told.prompt);
     }
     let mut version = None;
     let name = match meta {
@@ -224,6 +231,8 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
         }
         None => result.as_ref().and_then(|result| result.agent.clone()),
     };
+    // Who was killed at once has told nothing yet.
+    let name = name.filter(|name| !name.is_empty());
     let name = match name {
         Some(name) => name,
         None if state == State::Running || is_blank(folder)? => return Ok(None),
@@ -237,11 +246,16 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
     ledger.cwd = cwd;
     ledger.version = version;
     ledger.saw(started);
-    ledger.outcome = Some(if state == State::Died { Outcome::Crashed } else { Outcome::Incomplete });
+    ledger.outcome = Some(Outcome::Incomplete);
     ledger.entitle(&prompt.unwrap_or_default());
     let mut session = None;
+    if state == State::Running {
+        ledger.saw(written(folder));
+        session = session_so_far(folder)?;
+    }
     if let Some(result) = result {
-        ledger.last = started.zip(result.duration_ms).map(|(start, duration)| start.saturating_add(duration)).or(started);
+        let over = started.zip(result.duration_ms).map(|(start, duration)| start.saturating_add(duration));
+        ledger.saw(over.or(last.map(Timestamp::as_millis)));
         if has_ended {
             ledger.outcome = Some(result.outcome);
         }
@@ -263,7 +277,31 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
             ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
         }
     }
-    Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state }))
+    Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state, ended }))
+}
+
+/// When something was last written to a run, in milliseconds since 1970.
+fn written(folder: &RunFolder) -> Option<i64> {
+    let last = *folder.segments().ok()?.last()?;
+    Look::at(&folder.segment(last)).ok().map(|look| look.modified / 1_000_000)
+}
+
+/// How many records are looked at for the id of a session. Agents that tell it do so in one of their first lines.
+const FIRST: usize = 200;
+
+/// The agent's id of the session that a run which goes on is a part of, if it was told.
+fn session_so_far(folder: &RunFolder) -> io::Result<Option<String>> {
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    for _ in 0..FIRST {
+        let Some(record) = reader.next()? else { break };
+        if record.kind == record::Kind::Event
+            && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
+            && let EventKind::Session { session_id: Some(id), .. } = event.kind
+        {
+            return Ok(Some(id.into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 fn log(folder: &RunFolder, agent: &'static Agent, account: Account) -> Log {

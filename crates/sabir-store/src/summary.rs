@@ -33,6 +33,8 @@ pub struct Summary {
     pub result: Option<Vec<u8>>,
     /// How the journal ended.
     pub end: Option<End>,
+    /// When that was, in milliseconds since 1970.
+    pub ended: Option<i64>,
 }
 
 /// An end is never longer than this, and the last thing in the last segment.
@@ -43,9 +45,9 @@ pub fn summary(folder: &RunFolder) -> io::Result<Summary> {
     // Before anything is read: a run that ends meanwhile is one that runs.
     let live = folder.is_live();
     let numbers = folder.segments()?;
-    let end = match numbers.last() {
-        Some(last) if !live => end(folder, *last)?,
-        _ => None,
+    let (end, ended) = match numbers.last() {
+        Some(last) if !live => end(folder, *last)?.unzip(),
+        _ => (None, None),
     };
     let result = match end.as_ref().and_then(|end| end.result) {
         Some(place) => result(folder, place)?,
@@ -56,7 +58,7 @@ pub fn summary(folder: &RunFolder) -> io::Result<Summary> {
         (false, Some(_)) => State::Ended,
         (false, None) => State::Died,
     };
-    Ok(Summary { state, meta: meta(folder, &numbers)?, result, end })
+    Ok(Summary { state, meta: meta(folder, &numbers)?, result, end, ended: ended.flatten() })
 }
 
 /// The first record of the last epoch.
@@ -84,17 +86,20 @@ fn first_meta(mut reader: Reader) -> io::Result<Option<Meta>> {
     Ok(record.and_then(|record| serde_json::from_slice(record.payload).ok()))
 }
 
-fn end(folder: &RunFolder, last: u32) -> io::Result<Option<End>> {
+/// The end of a journal, and when it was written.
+fn end(folder: &RunFolder, last: u32) -> io::Result<Option<(End, Option<i64>)>> {
     let mut window = Window::open(&folder.segment(last))?;
     let size = window.len()?;
     let from = size.saturating_sub(LONGEST_END as u64);
     let bytes = window.bytes(from, LONGEST_END)?;
     let seed = record::seed(folder.id());
-    let found = (0..bytes.len()).find(|at| {
-        let rest = &bytes[*at..];
-        Head::parse(rest).is_some_and(|head| head.kind == Kind::End && head.size == rest.len() && head.holds(rest, seed))
+    let found = (0..bytes.len()).find_map(|at| {
+        let rest = &bytes[at..];
+        let head =
+            Head::parse(rest).filter(|head| head.kind == Kind::End && head.size == rest.len() && head.holds(rest, seed))?;
+        Some((&rest[HEAD..], head.at))
     });
-    Ok(found.and_then(|at| serde_json::from_slice(&bytes[at + HEAD..]).ok()))
+    Ok(found.and_then(|(end, at)| Some((serde_json::from_slice(end).ok()?, i64::try_from(at).ok().filter(|at| *at > 0)))))
 }
 
 fn result(folder: &RunFolder, place: Place) -> io::Result<Option<Vec<u8>>> {

@@ -1,6 +1,7 @@
 //! A session read whole: all files of it as one stream of events.
 
 pub mod follow;
+mod kept;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,17 +9,16 @@ use std::path::Path;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, RunId};
 use sabir_core::line::{Line, LineBuffer, RawLine, Source, text_of};
-use sabir_core::time::Timestamp;
 
 use crate::account::Session;
 use crate::history::{Database, Role, unroll};
 use crate::index::Log;
 use crate::layout::RunFolder;
-use crate::meta::Meta;
-use crate::reader::Reader;
-use crate::record::{self, Kind};
+use crate::reader::Damage;
+pub use kept::decoded_anew;
+pub(crate) use kept::kept_events;
 
 /// What is kept from one session to the next, when many are read: memory, and a database.
 #[derive(Debug, Default)]
@@ -39,17 +39,22 @@ impl Workspace {
 }
 
 /// Hands out the events of a session: those that were made when it ran, where Sabir ran it, else those that its log
-/// gives. Lines are numbered through all of its files.
-pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+/// gives. Lines are numbered through all of its files. Tells what of a journal can't be read.
+pub fn events(session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
     events_in(&mut Workspace::default(), session, logs, take)
 }
 
 /// The same of one of many sessions.
-pub fn events_in(workspace: &mut Workspace, session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+pub fn events_in(
+    workspace: &mut Workspace,
+    session: &Session,
+    logs: &[Log],
+    take: &mut dyn FnMut(&Event<'_>),
+) -> io::Result<Damage> {
     if let Some(folder) = run_of(session, logs) {
         return kept_events(folder, take);
     }
-    let Some(start) = Start::kept(session.agent) else { return Ok(()) };
+    let Some(start) = Start::kept(session.agent) else { return Ok(Damage::default()) };
     let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
     begin(&mut decoder, take);
     let mut spare = Vec::new();
@@ -69,7 +74,7 @@ pub fn events_in(workspace: &mut Workspace, session: &Session, logs: &[Log], tak
     let mut last = Vec::new();
     decoder.end(&End::default(), &mut last);
     last.iter().for_each(take);
-    Ok(())
+    Ok(Damage::default())
 }
 
 /// Hands out what is known before the first line.
@@ -87,77 +92,30 @@ pub fn run_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l RunFolder> {
     }
 }
 
+/// The run of the journal that a session is, or that was the last part of it.
+pub fn run_behind<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l RunFolder> {
+    let folder = |place: usize| match &logs.get(place)?.file.role {
+        Role::Run(folder) => Some(&**folder),
+        _ => None,
+    };
+    run_of(session, logs).or_else(|| folder(session.run?))
+}
+
 /// The database that holds a session.
 fn database_of<'l>(session: &Session, logs: &'l [Log]) -> Option<&'l Path> {
     let path = logs[*session.logs.first()?].file.path.as_path();
     path.extension().is_some_and(|extension| extension == "db").then_some(path)
 }
 
-/// The events as they were made when the run was watched.
-pub(crate) fn kept_events(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-    while let Some(record) = reader.next()? {
-        if record.kind == Kind::Event
-            && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
-        {
-            take(&event);
-        }
-    }
-    Ok(())
-}
-
-/// Decodes the raw lines of a run anew, with the dialects of this version.
-pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
-    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-    let mut decoder: Option<Decoder> = None;
-    let mut end = End::default();
-    while let Some(record) = reader.next()? {
-        let at = i64::try_from(record.at).ok().filter(|at| *at > 0).and_then(Timestamp::from_millis);
-        match record.kind {
-            Kind::Meta => {
-                let meta: Meta = serde_json::from_slice(record.payload)?;
-                let start = Start::named(&meta.agent).unwrap_or_else(Start::auto);
-                let (agent_version, run_id) = (meta.agent_version, RunId::from(meta.run_id.as_str()));
-                let mut new = Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start });
-                begin(&mut new, take);
-                decoder = Some(new);
-            }
-            Kind::Raw => {
-                if let (Some(decoder), Some((raw, source))) = (&mut decoder, record::raw_line(record.payload)) {
-                    let mut events = Vec::new();
-                    decoder.line(&raw.to_line(at, source), &mut events);
-                    events.iter().for_each(&mut *take);
-                }
-            }
-            // How the process ended is not in its lines.
-            Kind::Event => {
-                if let Ok(Event {
-                    at, kind: EventKind::Exited { exit_code, signal, cancelled, timeout, quiescent, .. }, ..
-                }) = serde_json::from_slice(record.payload)
-                {
-                    let signal = signal.map(std::borrow::Cow::into_owned);
-                    end = End { exit_code, signal, cancelled, timeout, quiescent, at, start_failed: None };
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut last = Vec::new();
-    if let Some(mut decoder) = decoder {
-        decoder.end(&end, &mut last);
-    }
-    last.iter().for_each(take);
-    Ok(())
-}
-
-/// Hands out the raw bytes of a session, file by file, until the taker has had enough.
-pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+/// Hands out the raw bytes of a session, file by file, until the taker has had enough. Tells what of a journal can't be read.
+pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<Damage> {
     if let Some(folder) = run_of(session, logs) {
-        return raw_lines(folder, take);
+        return kept::raw_bytes(folder, take);
     }
     if let Some(path) = database_of(session, logs) {
         let mut more = true;
-        return Database::open(path)?.session_lines(&session.id, |line| more = more && take(line) && take(b"\n"));
+        Database::open(path)?.session_lines(&session.id, |line| more = more && take(line) && take(b"\n"))?;
+        return Ok(Damage::default());
     }
     let mut chunk = vec![0; LineBuffer::CHUNK];
     for log in session.logs.iter().map(|place| &logs[*place]) {
@@ -166,32 +124,21 @@ pub fn raw(session: &Session, logs: &[Log], take: &mut dyn FnMut(&[u8]) -> bool)
             match file.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(count) if take(&chunk[..count]) => {}
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(Damage::default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
     }
-    Ok(())
+    Ok(Damage::default())
 }
 
 /// The line of that number, as the events of a session name it; `None` when there is none.
 pub fn line(session: &Session, logs: &[Log], number: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut found = None;
     if let Some(folder) = run_of(session, logs) {
-        let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-        while let Some(record) = reader.next()? {
-            if record.kind != Kind::Raw {
-                continue;
-            }
-            match record::raw_line(record.payload) {
-                Some((line, Source::Stdout)) if line.number == number => return Ok(Some(line.bytes.to_vec())),
-                _ => {}
-            }
-        }
-        return Ok(None);
+        return kept::raw_line_of(folder, number);
     }
-    let mut count = 0;
+    let (mut found, mut count) = (None, 0);
     let mut look = |line: &[u8]| {
         count += 1;
         if count == number {
@@ -209,23 +156,6 @@ pub fn line(session: &Session, logs: &[Log], number: u64) -> io::Result<Option<V
         }
     }
     Ok(found)
-}
-
-/// What the agent of a run printed to its standard output, byte by byte.
-fn raw_lines(folder: &RunFolder, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
-    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-    while let Some(record) = reader.next()? {
-        if record.kind != Kind::Raw {
-            continue;
-        }
-        if let Some((line, Source::Stdout)) = record::raw_line(record.payload) {
-            let end: &[u8] = if line.terminated { b"\n" } else { b"" };
-            if !(take(line.bytes) && take(end)) {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The lines of a log.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use sabir_core::agent::{self, Agent};
+use sabir_core::event::Event;
 use sabir_store::account::Session;
 use sabir_store::history::{Places, Role};
 use sabir_store::index::Log;
-use sabir_store::{Home, parallel};
+use sabir_store::{Damage, Home, parallel};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
@@ -66,6 +67,23 @@ fn tell_failures(failures: &[(PathBuf, io::Error)]) {
     }
 }
 
+/// Says what of the journal of a run can't be read. That its last record is half a one is told by its outcome.
+pub(crate) fn tell_damage(run: &str, damage: &Damage) {
+    let Damage { places, bytes, headers, missing, out_of_order, newer_segments, .. } = *damage;
+    let counted = [
+        (places, format!("{bytes} bytes in {places} places are not what was written")),
+        (headers, format!("heads of segments are damaged: {headers}")),
+        (missing, format!("records are missing: {missing}")),
+        (out_of_order, format!("records come again or too late: {out_of_order}")),
+        (newer_segments, format!("segments are of a newer version of Sabir: {newer_segments}")),
+    ];
+    let told: Vec<String> = counted.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    if !told.is_empty() {
+        warning(&format!("the journal of {run} is damaged; {}", told.join("; ")));
+        hint("what is shown is what can be read of it");
+    }
+}
+
 /// Says that there is nothing, and what could be.
 pub(crate) fn tell_nothing() {
     note("no agent has logged anything here yet");
@@ -93,6 +111,11 @@ pub(crate) fn places() -> Places {
 }
 
 impl Past {
+    /// Decodes a session whole and hands out its events. What of a journal can't be read is said.
+    pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
+        self.0.decode(session, take).map(|damage| tell_damage(&session.id, &damage))
+    }
+
     /// The session whose id starts so.
     pub(crate) fn session(&self, prefix: &str) -> Result<&Session, Failure> {
         if prefix.is_empty() {

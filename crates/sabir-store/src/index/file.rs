@@ -29,7 +29,7 @@ use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
 /// Another number is another file.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 const HEAD: usize = 12;
 const ENTRY_HEAD: usize = 8;
 /// The kind, and the length of the path.

@@ -20,11 +20,10 @@ use sabir_core::dialect::End;
 use sabir_core::event::{Event, RunId};
 use sabir_core::line::{Line, LineBuffer, RawLine, Source};
 
+use super::kept::Kept;
 use super::{begin, database_of, events, run_of};
 use crate::account::Session;
 use crate::index::Log;
-use crate::reader::Reader;
-use crate::record::Kind;
 
 /// A session that is read along.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub struct Follow(From);
 
 #[derive(Debug)]
 enum From {
-    Run(Box<Reader>),
+    Run(Box<Kept>),
     Files(Box<Files>),
     Once { done: bool },
 }
@@ -58,8 +57,7 @@ impl Follow {
     /// Begins before the first event.
     pub fn new(session: &Session, logs: &[Log]) -> io::Result<Self> {
         if let Some(folder) = run_of(session, logs) {
-            let reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-            return Ok(Self(From::Run(Box::new(reader))));
+            return Ok(Self(From::Run(Box::new(Kept::new(folder)?))));
         }
         let paths = paths(session, logs);
         let once = database_of(session, logs).is_some() || session.logs.iter().any(|place| logs[*place].file.is_one_object());
@@ -80,16 +78,7 @@ impl Follow {
     /// Hands out the events that there are now and were not before. The session may have more files by now.
     pub fn more(&mut self, session: &Session, logs: &[Log], take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
         match &mut self.0 {
-            From::Run(reader) => {
-                while let Some(record) = reader.next()? {
-                    if record.kind == Kind::Event
-                        && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
-                    {
-                        take(&event);
-                    }
-                }
-                Ok(())
-            }
+            From::Run(kept) => kept.more(take),
             From::Files(files) => {
                 for path in paths(session, logs) {
                     if !files.files.iter().any(|(known, _)| *known == path) {
@@ -101,7 +90,7 @@ impl Follow {
             From::Once { done: true } => Ok(()),
             From::Once { done } => {
                 *done = true;
-                events(session, logs, take)
+                events(session, logs, take).map(drop)
             }
         }
     }
@@ -109,8 +98,12 @@ impl Follow {
     /// Nothing more is awaited: hands out what was held back.
     pub fn end(&mut self, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
         match &mut self.0 {
+            From::Run(kept) => {
+                kept.end(take);
+                Ok(())
+            }
             From::Files(files) => files.end(take),
-            From::Run(_) | From::Once { .. } => Ok(()),
+            From::Once { .. } => Ok(()),
         }
     }
 

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sabir_core::event::Outcome;
-use sabir_store::account::Session;
+use sabir_core::event::{EventKind, Outcome};
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
 use sabir_store::{Home, Journal, Kind, Meta};
 
-use crate::{RUN, append, home, write};
+use crate::{RUN, append, home};
 
 /// How many events a run has here.
 const EVENTS: u64 = 5;
@@ -56,11 +55,18 @@ fn tokens(past: &Past) -> u64 {
     past.sessions[0].spent(&past.logs).total()
 }
 
-/// The numbers of the events that are told of the only run.
-fn told(past: &Past) -> Vec<u64> {
-    let mut seqs = Vec::new();
-    past.decode(&past.sessions[0], &mut |event| seqs.push(event.seq)).expect("readable");
-    seqs
+/// The numbers of the events that are told of the only run, and the outcome that the last one tells and no other.
+fn told(past: &Past) -> (Vec<u64>, Option<Outcome>) {
+    let (mut seqs, mut end) = (Vec::new(), None);
+    past.decode(&past.sessions[0], &mut |event| {
+        assert_eq!(end, None, "nothing comes after the end");
+        seqs.push(event.seq);
+        if let EventKind::Exited { outcome, .. } = event.kind {
+            end = Some(outcome);
+        }
+    })
+    .expect("readable");
+    (seqs, end)
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn a_wrong_byte_anywhere_hides_no_run() {
     let (_folder, home) = home();
     let (segment, bytes) = written(&home);
     let sound = listed(&home);
-    assert_eq!((sound.sessions.len(), sound.failures.len(), told(&sound).len()), (1, 0, 5));
+    assert_eq!((sound.sessions.len(), sound.failures.len(), told(&sound).0.len()), (1, 0, 5));
     for place in 0..bytes.len() {
         let mut wrong = bytes.clone();
         wrong[place] ^= 0x41;
@@ -81,10 +87,10 @@ fn a_wrong_byte_anywhere_hides_no_run() {
         }
         let session = &past.sessions[0];
         assert_eq!((session.id.as_str(), session.agent.id.0), (RUN, "localexec"), "byte {place}");
-        let seqs = told(&past);
+        let (seqs, end) = told(&past);
         assert!(seqs.len() as u64 + 1 >= EVENTS && seqs.is_sorted(), "byte {place}: {seqs:?}");
         // It is in the result and in the last event.
-        assert_eq!(session.outcome, Outcome::Completed, "byte {place}");
+        assert_eq!((session.outcome, end), (Outcome::Completed, Some(Outcome::Completed)), "byte {place}");
     }
 }
 
@@ -101,10 +107,16 @@ fn a_run_that_ends_anywhere_is_listed_as_far_as_it_goes() {
             assert_eq!(before, 0, "cut at {length}");
             continue;
         }
-        let seqs = told(&past);
-        assert!(seqs.iter().zip(1..).all(|(seq, number)| *seq == number) && seqs.len() >= before, "cut at {length}: {seqs:?}");
-        before = seqs.len();
-        let outcome = if before as u64 == EVENTS { Outcome::Completed } else { Outcome::Crashed };
+        let (seqs, end) = told(&past);
+        assert!(seqs.iter().zip(1..).all(|(seq, number)| *seq == number), "cut at {length}: {seqs:?}");
+        // One that was cut off gets an end, as soon as it has a beginning.
+        let was_cut = end != Some(Outcome::Completed);
+        let whole = seqs.len() - usize::from(was_cut && !seqs.is_empty());
+        assert!(whole >= before && (was_cut == (whole as u64 != EVENTS)), "cut at {length}: {seqs:?}");
+        before = whole;
+        let outcome = if was_cut { Outcome::Incomplete } else { Outcome::Completed };
+        assert_eq!(end.is_some(), !seqs.is_empty(), "cut at {length}");
+        assert_eq!(end.unwrap_or(outcome), outcome, "cut at {length}");
         assert_eq!(
             (past.sessions[0].outcome, past.sessions[0].account(&past.logs).title()),
             (outcome, Some("say it")),
@@ -166,14 +178,14 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     journal.finish().expect("finished");
     fs::write(&segment, bytes).expect("written");
     let past = listed(&home);
-    assert_eq!((past.sessions[0].outcome, tokens(&past)), (Outcome::Crashed, 13));
+    assert_eq!((past.sessions[0].outcome, tokens(&past)), (Outcome::Incomplete, 13));
     // All its events had to be read for that. Once it is known, they are read again only when it is another file.
     let with_index = || {
         let past = past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
         let session = &past.sessions[0];
         (session.agent.id.0, session.outcome, session.models(&past.logs).join(" "), tokens(&past))
     };
-    let known = ("cursor", Outcome::Crashed, "model-a".to_owned(), 13);
+    let known = ("cursor", Outcome::Incomplete, "model-a".to_owned(), 13);
     assert_eq!(with_index(), known);
     let written = fs::metadata(&segment).and_then(|data| data.modified()).expect("a time");
     let mut bytes = fs::read(&segment).expect("readable");
@@ -188,34 +200,4 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     // Who writes it to its end is believed.
     Journal::open(&home, RUN).expect("opened").finish().expect("finished");
     assert_eq!(with_index().1, listed(&home).sessions[0].outcome);
-}
-
-#[test]
-fn a_run_is_the_session_that_its_agent_logged_though_the_name_of_the_file_has_only_the_beginning_of_its_id() {
-    const ID: &str = "0a1b2c3d-5555-4000-8000-000000000001";
-    let (folder, home) = home();
-    let head = |id: &str| format!(r#"{{"sessionId":"{id}","projectHash":"h","startTime":"2026-11-15T18:00:00.000Z"}}"#);
-    let answer = |id: &str, output: u64| {
-        let tokens = format!(r#"{{"input":100,"output":{output},"cached":0,"thoughts":0,"tool":0}}"#);
-        let time = "2026-11-15T18:00:02.000Z";
-        format!(r#"{{"id":"{id}","timestamp":"{time}","type":"gemini","content":"Done.","tokens":{tokens},"model":"m"}}"#)
-    };
-    let chats = folder.path().join(".gemini/tmp/work/chats");
-    write(&chats.join("session-2026-11-15T18-00-0a1b2c3d.jsonl"), &format!("{}\n{}\n", head(ID), answer("a", 10)));
-    // A sub-agent of it, and another session whose id begins in the same way.
-    write(&chats.join(ID).join("helper.jsonl"), &format!("{}\n{}\n", head("0b"), answer("b", 20)));
-    let other = ID.replace("5555", "6666");
-    write(&chats.join("session-2026-11-15T18-01-0a1b2c3d.jsonl"), &format!("{}\n{}\n", head(&other), answer("c", 40)));
-    let journal = Journal::open(&home, RUN).expect("opened");
-    journal.meta(&Meta { run_id: RUN.to_owned(), agent: "gemini".to_owned(), ..Meta::default() });
-    let tokens = serde_json::json!({"uncachedInput": 200, "output": 30, "total": 230});
-    journal.result(&serde_json::json!({"agent": "gemini", "sessionId": ID, "outcome": "completed",
-        "models": [{"model": "m", "tokens": tokens}]}));
-    journal.finish().expect("finished");
-    let places = Places { home: Some(folder.path().to_path_buf()), ..Places::default() };
-    let past = past::load(&places, Some(&home), None, |_| true, &mut |_, _| {});
-    let row = |session: &Session| (session.id.clone(), session.logs.len(), session.spent(&past.logs).output);
-    let listed: Vec<_> = past.sessions.iter().map(row).collect();
-    assert_eq!(listed, [(ID.to_owned(), 2, 30), (other, 1, 40)]);
-    assert_eq!(past.parts.iter().map(row).collect::<Vec<_>>(), [(RUN.to_owned(), 1, 30)]);
 }

@@ -6,11 +6,13 @@ mod database;
 #[cfg(unix)]
 mod full;
 mod history;
+mod kept;
 #[cfg(unix)]
 mod kill;
 mod listed;
 mod model;
 mod open;
+mod parts;
 mod sums;
 mod tail;
 mod threads;

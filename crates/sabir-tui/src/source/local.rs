@@ -98,7 +98,7 @@ impl Source for Local {
 pub fn rows(past: &Past) -> Vec<Row> {
     let sums = usage::by_session(&past.logs, &past.sessions, Table::embedded());
     let row = |(session, sum): (&Session, &Sum)| {
-        let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
+        let live = whole::run_behind(session, &past.logs).is_some_and(RunFolder::is_live);
         let account = session.account(&past.logs);
         Row {
             cwd: account.cwd().map(str::to_owned),

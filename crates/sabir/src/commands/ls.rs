@@ -93,7 +93,7 @@ const RUNNING: &str = "running";
 
 /// How a session stands: a run that somebody watches now is running.
 fn state(past: &Past, session: &Session) -> &'static str {
-    let live = whole::run_of(session, &past.logs).is_some_and(RunFolder::is_live);
+    let live = whole::run_behind(session, &past.logs).is_some_and(RunFolder::is_live);
     if live { RUNNING } else { session.outcome.as_str() }
 }
 
@@ -153,7 +153,7 @@ fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exi
         let mut result = ResultJson::within(spare.lists());
         // A log that is gone or unreadable by now is listed without a result.
         let read = past.decode_in(workspace, session, &mut |event| result.event(event));
-        let result = read.ok().map(|()| result.finish()).transpose()?.map(Box::new);
+        let result = read.ok().map(|_| result.finish()).transpose()?.map(Box::new);
         Ok(Line { listed, result })
     };
     let take = |line: Result<Line, Failure>| {

@@ -56,14 +56,17 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
 
 fn anew(past: &Past, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> Result<(), Failure> {
     let read = match whole::run_of(session, &past.logs) {
-        Some(folder) => whole::decoded_anew(folder, take),
+        Some(folder) => whole::decoded_anew(folder, take).map(|damage| past::tell_damage(folder.id(), &damage)),
         None => past.decode(session, take),
     };
     read.map_err(|error: io::Error| Failure::io(format_args!("reading session {} failed", session.id), &error))
 }
 
-/// Compares the events that were made then with those that are made now.
+/// Compares the events that were made then with those that are made now. Of a session that its agent logged, those of the run
+/// that was its last part.
 fn differences(past: &Past, session: &Session) -> Result<Exit, Failure> {
+    let of_run = |run: &&Session| run.logs.first().copied() == session.run;
+    let session = past.parts.iter().find(of_run).unwrap_or(session);
     if whole::run_of(session, &past.logs).is_none() {
         return Err(Failure::usage(format!("session {} was not run by Sabir, so no events were made then", session.id))
             .hint("`sabir replay` without --diff decodes its log"));

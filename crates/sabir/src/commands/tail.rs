@@ -10,6 +10,7 @@ use crate::cli::past::TailArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Options, Output};
+use crate::past;
 use crate::print::json::Out;
 
 /// How long one waiting takes at most. What comes ends it at once.
@@ -19,6 +20,7 @@ pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
     let home = Home::find().map_err(|trouble| Failure::usage(trouble.what).hint("SABIR_HOME names the folder"))?;
     let folder = choose(&home, arguments.id.as_deref())?;
     let failed = |error: &io::Error| Failure::io("reading the journal failed", error);
+    let id = folder.id().to_owned();
     let mut reader = Reader::of(folder).map_err(|trouble| Failure::usage(trouble.what))?;
     let mut output = Output::new(&arguments.to, Options::default());
     let mut out = Out::default();
@@ -38,6 +40,7 @@ pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
     }
     output.end(&mut |piece| out.record(piece))?;
     out.write()?;
+    past::tell_damage(&id, &reader.damage());
     Ok(Exit::Completed)
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     if arguments.diff {
         return differences(&past, session);
     }
-    let mut output = Output::new(&arguments.to, Options::default());
+    let mut output = Output::new(output::named(arguments.json, &arguments.to), Options::default());
     let mut out = Out::default();
     let mut pace = Pace::new(arguments.speed);
     let mut written = Ok(());
@@ -111,7 +111,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
     if arguments.to == output::HTML {
         return page::export(&past, session, arguments.output.as_deref());
     }
-    let mut output = Output::new(&arguments.to, Options::default());
+    let mut output = Output::new(output::named(arguments.json, &arguments.to), Options::default());
     let mut out = Out::default();
     let unwritable = |path: &std::path::Path, error: &io::Error| {
         Failure::usage(format!("can't write {}: {error}", path.display())).hint("name another file with --output")

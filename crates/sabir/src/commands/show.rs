@@ -7,7 +7,7 @@ use sabir_store::whole;
 use crate::cli::past::ShowArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{EVENTS, Options, Output};
+use crate::output::{self, Options, Output};
 use crate::past;
 use crate::print::json::Out;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
         out.write()?;
         return Ok(Exit::Completed);
     }
-    let name = if arguments.json { EVENTS } else { &arguments.to };
+    let name = output::named(arguments.json, &arguments.to);
     let mut output = Output::new(name, Options { diffs: true, ..Options::default() });
     let mut written = Ok(());
     past.decode(session, &mut |event: &Event<'_>| {

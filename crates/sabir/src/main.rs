@@ -13,6 +13,7 @@ mod past;
 mod print;
 mod result;
 mod start;
+mod target;
 mod when;
 mod window;
 

@@ -7,6 +7,8 @@ mod agent_loop;
 mod delivered;
 mod drift;
 #[cfg(unix)]
+mod export;
+#[cfg(unix)]
 mod faults;
 #[cfg(unix)]
 mod hub;

@@ -11,6 +11,8 @@ mod export;
 #[cfg(unix)]
 mod faults;
 #[cfg(unix)]
+mod hostile;
+#[cfg(unix)]
 mod hub;
 #[cfg(unix)]
 mod journal;

@@ -13,6 +13,7 @@ mod past;
 mod print;
 mod result;
 mod start;
+mod target;
 mod when;
 mod window;
 
@@ -28,11 +29,11 @@ fn main() -> ExitCode {
     match commands::completions::answered() {
         Ok(false) => {}
         Ok(true) => return Exit::Completed.into(),
-        Err(error) => return print::usage(&error),
+        Err(error) => return print::usage(error),
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return print::usage(&error),
+        Err(error) => return print::usage(error),
     };
     match run(cli.command) {
         Ok(exit) => exit.into(),

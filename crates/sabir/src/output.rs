@@ -50,6 +50,11 @@ pub(crate) fn names_and_page() -> PossibleValuesParser {
     parser(own_and_views().chain([page]))
 }
 
+/// The output that is asked for: `--json` is short for events.
+pub(crate) fn named(json: bool, to: &str) -> &str {
+    if json { EVENTS } else { to }
+}
+
 /// What an output is told beside the events.
 #[derive(Default)]
 pub(crate) struct Options {

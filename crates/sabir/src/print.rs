@@ -9,6 +9,9 @@ pub(crate) mod table;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::error::ContextValue;
+use sabir_core::readable;
+
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -46,21 +49,41 @@ fn talk(style: anstyle::Style, word: &str, text: &str) {
     let mut stderr = anstream::stderr();
     // The line that moves during a run may stand here.
     let clear = if stderr.is_terminal() { "\r\x1b[2K" } else { "" };
-    let _ = writeln!(stderr, "{clear}{style}{word}:{style:#} {text}");
+    // Names of files, sessions and models are in it, and whoever wrote a log chose them.
+    let _ = writeln!(stderr, "{clear}{style}{word}:{style:#} {}", readable::line(text));
 }
 
 /// Prints help, the version, or what is wrong with the command line.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let text = error.render().ansi().to_string();
-    match text.split_once("\nFor more information, try ") {
-        // What to do about it is said as everywhere else.
-        Some((what, _)) if error.use_stderr() => {
-            let _ = writeln!(anstream::stderr(), "{}", what.trim_end());
-            hint("the same with --help says what can be given");
-        }
-        _ => drop(error.print()),
+pub(crate) fn usage(error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        drop(error.print());
+        return Exit::Completed.into();
     }
-    if error.use_stderr() { Exit::BadUsage.into() } else { Exit::Completed.into() }
+    // The words that were typed are in it. Where one of them could steer the terminal, our colours can't be told from it.
+    let is_harmless = std::env::args_os().all(|word| !word.to_string_lossy().contains(readable::steers));
+    let text = if is_harmless { error.render().ansi().to_string() } else { without_steering(error) };
+    let what = text.split_once("\nFor more information, try ").map(|(what, _)| what);
+    let _ = writeln!(anstream::stderr(), "{}", what.unwrap_or(&text).trim_end());
+    if what.is_some() {
+        // What to do about it is said as everywhere else.
+        hint("the same with --help says what can be given");
+    }
+    Exit::BadUsage.into()
+}
+
+/// What is wrong with a command line, in its lines but without colours: words of the user are on one line each.
+fn without_steering(mut error: clap::Error) -> String {
+    let words = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(word) => Some((kind, ContextValue::String(readable::line(word)))),
+        ContextValue::Strings(words) => {
+            Some((kind, ContextValue::Strings(words.iter().map(|word| readable::line(word)).collect())))
+        }
+        _ => None,
+    });
+    for (kind, value) in words.collect::<Vec<_>>() {
+        error.insert(kind, value);
+    }
+    readable::text(&error.render().to_string())
 }
 
 /// Whether standard output shows colours.

@@ -7,6 +7,14 @@ use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::completions::{agents, runs, sessions};
 
+/// How many of something are wanted: none is nothing that could be shown.
+fn some(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("give a number, 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+    }
+}
+
 /// Which sessions are meant.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Which {
@@ -22,7 +30,7 @@ pub(crate) struct Which {
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
 
-    /// Only what happened before.
+    /// Only what happened until then; a day or a month is meant to its end.
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
 
@@ -76,7 +84,7 @@ pub(crate) struct LsArguments {
     pub(crate) status: Option<String>,
 
     /// How many [default: 20 on a terminal, else all].
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = some)]
     pub(crate) limit: Option<usize>,
 
     /// Print JSON, one object per line.
@@ -122,7 +130,7 @@ pub(crate) struct SearchArguments {
     pub(crate) which: Which,
 
     /// How many places [default: 50].
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, hide_default_value = true)]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, hide_default_value = true, value_parser = some)]
     pub(crate) limit: usize,
 
     /// Print JSON, one object per line.
@@ -169,6 +177,10 @@ pub(crate) struct TailArguments {
     #[arg(long, short)]
     pub(crate) follow: bool,
 
+    /// Print its events as JSON: the same as `--to events`.
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) json: bool,
+
     /// What to print.
     #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
     pub(crate) to: String,
@@ -189,8 +201,12 @@ pub(crate) struct ReplayArguments {
     pub(crate) speed: f64,
 
     /// Tell only what is different from the events that were made when it ran. Exits with 1 when something is.
-    #[arg(long, conflicts_with_all = ["speed", "to"])]
+    #[arg(long, conflicts_with_all = ["speed", "to", "json"])]
     pub(crate) diff: bool,
+
+    /// Print its events as JSON: the same as `--to events`.
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) json: bool,
 
     /// What to print.
     #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
@@ -228,6 +244,10 @@ pub(crate) struct ExportArguments {
     /// The session's id, or the beginning of it.
     #[arg(add = ArgValueCompleter::new(sessions), value_name = "ID")]
     pub(crate) id: String,
+
+    /// Write its events as JSON: the same as `--to events`.
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) json: bool,
 
     /// The words.
     #[arg(long, short, value_name = "VIEW", default_value = "result", value_parser = crate::output::names_and_page())]

@@ -71,14 +71,29 @@ fn listed(agent: &Agent) -> Listed {
     }
 }
 
+/// The word for whichever agent a stream is of.
+const AUTO: &str = "auto";
+
+/// The agent of that name, or none where the stream is to tell.
+pub(crate) fn find_or_auto(name: &str) -> Result<Option<&'static Agent>, Failure> {
+    if name == AUTO {
+        return Ok(None);
+    }
+    find(name).map(Some)
+}
+
 /// The agent of that name, or a failure that helps.
 pub(crate) fn find(name: &str) -> Result<&'static Agent, Failure> {
     sabir_core::agent::find(name).ok_or_else(|| {
         let known = ALL.iter().flat_map(|agent| std::iter::once(agent.id.0).chain(agent.aliases.iter().copied()));
         let failure = Failure::usage(format!("there is no agent named {name}"));
+        if name == AUTO {
+            return failure
+                .hint("`auto` is for `sabir parse` and `sabir drift`, which read a stream; `sabir agents` lists the agents");
+        }
         match did_you_mean(name, known) {
             Some(meant) => failure.hint(format!("did you mean {meant}? `sabir agents` lists them all")),
-            None => failure.hint("`sabir agents` lists them all; `auto` finds out from the stream"),
+            None => failure.hint("`sabir agents` lists them all"),
         }
     })
 }

@@ -65,8 +65,10 @@ fn offered(begins: &OsStr, chosen: impl Fn(&Session, &[Log]) -> bool) -> Vec<Com
     let Some(begins) = begins.to_str() else { return Vec::new() };
     let past = past::load_quietly();
     let all = past.sessions.iter().chain(&past.parts);
+    // An id that could steer the terminal, or is several lines, is none that a shell can put on its own line.
+    let is_harmless = |session: &Session| visible(&session.id) == session.id;
     let mut sessions: Vec<&Session> =
-        all.filter(|session| session.id.starts_with(begins) && chosen(session, &past.logs)).collect();
+        all.filter(|session| session.id.starts_with(begins) && is_harmless(session) && chosen(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let offered = sessions.into_iter().take(OFFERED).enumerate().map(|(place, session)| {
         let title: String = visible(session.account(&past.logs).title().unwrap_or_default()).chars().take(60).collect();

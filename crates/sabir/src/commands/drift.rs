@@ -35,10 +35,7 @@ struct Row {
 type Found = BTreeMap<(String, Option<String>), BTreeMap<(&'static str, String), News>>;
 
 pub(crate) fn run(arguments: &DriftArguments) -> Result<Exit, Failure> {
-    let named = match arguments.agent.as_str() {
-        "auto" => None,
-        name => Some(agents::find(name)?),
-    };
+    let named = agents::find_or_auto(&arguments.agent)?;
     let mut found = Found::new();
     for path in &arguments.files {
         let input = Input::open(path, LineBuffer::DEFAULT_CAP)?;

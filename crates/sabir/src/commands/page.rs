@@ -1,6 +1,5 @@
 //! `sabir export ID --to html`: a session as one file that a browser shows.
 
-use std::fs;
 use std::path::Path;
 
 use sabir_core::fold::OverviewFold;
@@ -17,18 +16,21 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::past::Past;
 use crate::print::json::Out;
+use crate::target::Target;
 
 /// So much of the beginning of a text is in the file, and as much of its end.
 const CLIPPING: Clipping = Clipping { speech: 256 << 10, output: 256 << 10 };
 
 pub(crate) fn export(past: &Past, session: &Session, to: Option<&Path>) -> Result<Exit, Failure> {
+    let file = to.map(Target::create).transpose()?;
     let (shown, timeline) = timeline(past, session)?;
     let page = sabir_hub::single_file(shown, &timeline.items);
     let page = page.map_err(|error| Failure::io("making the page failed", &error.into()))?;
-    match to {
-        Some(path) => fs::write(path, page).map_err(|error| {
-            Failure::usage(format!("can't write {}: {error}", path.display())).hint("name another file with --output")
-        })?,
+    match file {
+        Some(mut file) => {
+            file.write(page.as_bytes())?;
+            file.finish()?;
+        }
         None => {
             let mut out = Out::default();
             out.buffer().extend_from_slice(page.as_bytes());

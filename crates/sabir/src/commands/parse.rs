@@ -38,10 +38,7 @@ pub(crate) fn signal(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
-    let agent = match arguments.agent.as_str() {
-        "auto" => None,
-        name => Some(agents::find(name)?),
-    };
+    let agent = agents::find_or_auto(&arguments.agent)?;
     let prices = arguments.prices.as_deref().map(output::read_prices).transpose()?;
     let mut exit = Exit::Completed;
     for path in &arguments.files {

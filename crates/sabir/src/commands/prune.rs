@@ -103,7 +103,8 @@ fn remove(run: &RunFolder) -> Result<bool, Failure> {
     prune::remove(run).map_err(|error| Failure::io(format_args!("can't remove {}", run.path().display()), &error))
 }
 
-fn unreadable(home: &Home, error: &std::io::Error) -> Failure {
+/// Says which journal can't be read.
+pub(crate) fn unreadable(home: &Home, error: &std::io::Error) -> Failure {
     Failure::io(format_args!("can't read the journal in {}", home.path().display()), error)
         .hint("SABIR_HOME names the folder that it is in")
 }

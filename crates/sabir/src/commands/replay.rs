@@ -1,6 +1,5 @@
 //! `sabir replay`: a session once more, with today's dialects; and `sabir export`: in other words.
 
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use crate::pace::Pace;
 use crate::past::{self, Past};
 use crate::print;
 use crate::print::json::Out;
+use crate::target::Target;
 
 /// How many differences are told one by one.
 const TOLD: usize = 20;
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     if arguments.diff {
         return differences(&past, session);
     }
-    let mut output = Output::new(&arguments.to, Options::default());
+    let mut output = Output::new(output::named(arguments.json, &arguments.to), Options::default());
     let mut out = Out::default();
     let mut pace = Pace::new(arguments.speed);
     let mut written = Ok(());
@@ -114,20 +114,14 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
     if arguments.to == output::HTML {
         return page::export(&past, session, arguments.output.as_deref());
     }
-    let mut output = Output::new(&arguments.to, Options::default());
+    let mut output = Output::new(output::named(arguments.json, &arguments.to), Options::default());
     let mut out = Out::default();
-    let unwritable = |path: &std::path::Path, error: &io::Error| {
-        Failure::usage(format!("can't write {}: {error}", path.display())).hint("name another file with --output")
-    };
-    let mut file = match &arguments.output {
-        Some(path) => Some((path, fs::File::create(path).map_err(|error| unwritable(path, &error))?)),
-        None => None,
-    };
+    let mut file = arguments.output.as_deref().map(Target::create).transpose()?;
     let mut flush = |out: &mut Out| match &mut file {
-        Some((path, file)) => {
-            let written = io::Write::write_all(file, out.buffer());
+        Some(file) => {
+            let written = file.write(out.buffer());
             out.buffer().clear();
-            written.map_err(|error| unwritable(path, &error))
+            written
         }
         None => out.write(),
     };
@@ -147,5 +141,6 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<Exit, Failure> {
         if out.is_full() { flush(&mut out) } else { Ok(()) }
     })?;
     flush(&mut out)?;
+    file.map_or(Ok(()), Target::finish)?;
     Ok(Exit::Completed)
 }

@@ -7,7 +7,7 @@ use sabir_store::{RunFolder, summary, whole};
 use crate::cli::past::ShowArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{EVENTS, HUMAN, Options, Output};
+use crate::output::{self, HUMAN, Options, Output};
 use crate::past;
 use crate::print::json::Out;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
         out.write()?;
         return Ok(Exit::Completed);
     }
-    let name = if arguments.json { EVENTS } else { &arguments.to };
+    let name = output::named(arguments.json, &arguments.to);
     let mut output = Output::new(name, Options { diffs: true, ..Options::default() });
     let mut written = Ok(());
     let mut prompt = if name == HUMAN { whole::run_of(session, &past.logs).and_then(prompt_of) } else { None };

@@ -9,7 +9,7 @@ use sabir_store::{Home, Kind, Reader, RunFolder, Waited, prune};
 use crate::cli::past::TailArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{Options, Output};
+use crate::output::{self, Options, Output};
 use crate::past;
 use crate::print::json::Out;
 
@@ -19,10 +19,10 @@ const WAIT: Duration = Duration::from_secs(60);
 pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
     let home = Home::find().map_err(|trouble| Failure::usage(trouble.what).hint("SABIR_HOME names the folder"))?;
     let folder = choose(&home, arguments.id.as_deref())?;
-    let failed = |error: &io::Error| Failure::io("reading the journal failed", error);
     let id = folder.id().to_owned();
-    let mut reader = Reader::of(folder).map_err(|trouble| Failure::usage(trouble.what))?;
-    let mut output = Output::new(&arguments.to, Options::default());
+    let failed = |error: &io::Error| super::prune::unreadable(&home, error);
+    let mut reader = Reader::of(folder).map_err(|trouble| Failure::usage(trouble.what).hint(trouble.hint))?;
+    let mut output = Output::new(output::named(arguments.json, &arguments.to), Options::default());
     let mut out = Out::default();
     loop {
         while let Some(record) = reader.next().map_err(|error| failed(&error))? {
@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &TailArguments) -> Result<Exit, Failure> {
 
 /// The run whose id starts so, or the latest.
 fn choose(home: &Home, prefix: Option<&str>) -> Result<RunFolder, Failure> {
-    let stored = prune::stored(home).map_err(|error| Failure::io("reading the journal failed", &error))?;
+    if prefix.is_some_and(str::is_empty) {
+        return Err(Failure::usage("the id is empty").hint("`sabir ls` lists the sessions"));
+    }
+    let stored = prune::stored(home).map_err(|error| super::prune::unreadable(home, &error))?;
     let mut runs: Vec<RunFolder> = stored.into_iter().rev().map(|run| run.folder).collect();
     runs.retain(|run| prefix.is_none_or(|prefix| run.id().starts_with(prefix)));
     match (runs.pop(), prefix) {

@@ -38,10 +38,18 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
         out.write()?;
     } else if past.sessions.is_empty() {
         past::tell_nothing();
-    } else if answer.rows.is_empty() {
-        print::note("nothing that was spent is like that");
     } else {
-        show(&answer, by, arguments.breakdown)?;
+        let asked = || past.sessions.iter().filter(|session| which.session(session, &past.logs));
+        let unknown = asked().filter(|session| !session.tells_tokens(&past.logs)).count();
+        if !answer.rows.is_empty() {
+            show(&answer, by, arguments.breakdown)?;
+        } else if unknown == 0 {
+            print::note("nothing that was spent is like that");
+        }
+        if unknown > 0 {
+            let all = asked().count();
+            print::note(&format!("{unknown} of {all} sessions do not tell their tokens; what they spent is not known"));
+        }
     }
     if !answer.total.sum.unpriced.is_empty() && !arguments.json {
         let models: Vec<&str> = answer.total.sum.unpriced.keys().map(String::as_str).collect();

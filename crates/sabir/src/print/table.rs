@@ -1,7 +1,8 @@
-//! Plain aligned columns.
+//! Plain aligned columns. Nothing in a cell steers the terminal, whoever wrote it.
 
 use std::io::{IsTerminal as _, Write as _};
 
+use sabir_core::readable;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::width;
@@ -9,28 +10,26 @@ use crate::failure::Failure;
 
 /// Prints rows under a bold head, as wide as the terminal.
 pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
-    print_within(head, rows, width())
+    print_within(&Cells::new(head, rows), width())
 }
 
 /// Prints rows as wide as the terminal, and whole where a program reads them. Where the terminal is too narrow for the
 /// rest and so many columns of the last cell, columns are left out in the given order.
 pub(crate) fn print_with_room(head: &[&str], rows: &[Vec<String>], droppable: &[usize], room: usize) -> Result<(), Failure> {
+    let cells = Cells::new(head, rows);
     if !std::io::stdout().is_terminal() {
-        return print_within(head, rows, usize::MAX);
+        return print_within(&cells, usize::MAX);
     }
     let last = head.len().saturating_sub(1);
-    let widest = |column: usize| if column == last { room } else { widest(head, rows, column) };
+    let widest = |column: usize| if column == last { room } else { cells.widest(column) };
     let kept = columns_within(head.len(), droppable, width(), widest);
-    let pick = |cells: &dyn Fn(usize) -> String| -> Vec<String> { kept.iter().map(|column| cells(*column)).collect() };
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| pick(&|column| row[column].clone())).collect();
-    let head = pick(&|column| head[column].to_owned());
-    print_within(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows, width())
+    print_within(&cells.picked(|row| kept.iter().map(|column| row[*column].clone()).collect()), width())
 }
 
-fn print_within(head: &[&str], rows: &[Vec<String>], width: usize) -> Result<(), Failure> {
+fn print_within(cells: &Cells, width: usize) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let bold = anstyle::Style::new().bold();
-    for (index, line) in lines(head, rows, width).into_iter().enumerate() {
+    for (index, line) in cells.lines(width).into_iter().enumerate() {
         let style = if index == 0 { bold } else { anstyle::Style::new() };
         writeln!(stdout, "{style}{line}{style:#}").map_err(|error| Failure::io("writing to standard output failed", &error))?;
     }
@@ -40,25 +39,56 @@ fn print_within(head: &[&str], rows: &[Vec<String>], width: usize) -> Result<(),
 /// Prints rows of figures. Where the terminal is too narrow, columns are left out in the given order until it fits; the
 /// first column is never left out.
 pub(crate) fn print_fitted(head: &[&str], rows: &[Vec<String>], droppable: &[usize]) -> Result<(), Failure> {
-    let widest = |column: usize| widest(head, rows, column);
-    let kept = columns_within(head.len(), droppable, width(), widest);
-    let widths: Vec<usize> = kept.iter().map(|column| widest(*column)).collect();
+    let cells = Cells::new(head, rows);
+    let kept = columns_within(head.len(), droppable, width(), |column| cells.widest(column));
+    let widths: Vec<usize> = kept.iter().map(|column| cells.widest(*column)).collect();
     // Figures are read from the right.
     let aligned = |cell: &str, place: usize| match kept[place] {
         0 => cell.to_owned(),
         column if head[column].is_empty() => cell.to_owned(),
         _ => format!("{}{cell}", " ".repeat(widths[place] - cell.width())),
     };
-    let pick = |cells: &dyn Fn(usize) -> String| -> Vec<String> {
-        kept.iter().enumerate().map(|(place, column)| aligned(&cells(*column), place)).collect()
-    };
-    let head = pick(&|column| head[column].to_owned());
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| pick(&|column| row[column].clone())).collect();
-    print(&head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+    let pick = |row: &[String]| kept.iter().enumerate().map(|(place, column)| aligned(&row[*column], place)).collect();
+    print_within(&cells.picked(pick), width())
 }
 
-fn widest(head: &[&str], rows: &[Vec<String>], column: usize) -> usize {
-    rows.iter().map(|row| row[column].width()).chain([head[column].width()]).max().unwrap_or(0)
+/// The cells of a table, its head first. Names of sessions, folders and models are what a log says: they are made harmless
+/// here, before anything is measured, so that no table can print them as they came.
+struct Cells(Vec<Vec<String>>);
+
+impl Cells {
+    fn new(head: &[&str], rows: &[Vec<String>]) -> Self {
+        let head = head.iter().map(|cell| readable::line(cell)).collect();
+        let rows = rows.iter().map(|row| row.iter().map(|cell| readable::line(cell)).collect());
+        Self(std::iter::once(head).chain(rows).collect())
+    }
+
+    /// What is made of each row.
+    fn picked(&self, pick: impl Fn(&[String]) -> Vec<String>) -> Self {
+        Self(self.0.iter().map(|row| pick(row)).collect())
+    }
+
+    /// How wide a column is.
+    fn widest(&self, column: usize) -> usize {
+        self.0.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
+    }
+
+    /// The rows as lines; the last column takes what is left of the width.
+    fn lines(&self, width: usize) -> Vec<String> {
+        let columns = self.0.first().map_or(0, Vec::len);
+        let widths: Vec<usize> = (0..columns).map(|column| self.widest(column)).collect();
+        let line = |row: &Vec<String>| {
+            let mut line = String::new();
+            for (index, (cell, column)) in row.iter().zip(&widths).enumerate() {
+                line.push_str(cell);
+                if index + 1 < columns {
+                    line.push_str(&" ".repeat(column - cell.width() + 2));
+                }
+            }
+            fit(&line, width)
+        };
+        self.0.iter().map(line).collect()
+    }
 }
 
 /// The columns that fit, when the others are left out in the given order.
@@ -72,30 +102,6 @@ fn columns_within(columns: usize, droppable: &[usize], width: usize, widest: imp
         kept.retain(|kept| kept != column);
     }
     kept
-}
-
-/// Rows of cells under a head; the last column takes what is left of the width.
-pub(crate) fn lines(head: &[&str], rows: &[Vec<String>], width: usize) -> Vec<String> {
-    let columns = head.len();
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.width()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
-    }
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (index, (cell, column)) in cells.zip(&widths).enumerate() {
-            line.push_str(cell);
-            if index + 1 < columns {
-                line.push_str(&" ".repeat(column - cell.width() + 2));
-            }
-        }
-        fit(&line, width)
-    };
-    let mut all = vec![line(&mut head.iter().copied())];
-    all.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
-    all
 }
 
 /// The text cut to a number of columns, with a sign that it was cut.
@@ -119,12 +125,18 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns_within, fit, lines};
+    use super::{Cells, columns_within, fit};
 
     #[test]
     fn columns_are_aligned_by_what_they_take_on_the_screen() {
         let rows = [vec!["日本".to_owned(), "x".to_owned()], vec!["a".to_owned(), "y".to_owned()]];
-        assert_eq!(lines(&["n", "v"], &rows, 80), ["n     v", "日本  x", "a     y"]);
+        assert_eq!(Cells::new(&["n", "v"], &rows).lines(80), ["n     v", "日本  x", "a     y"]);
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_not_in_a_table_and_takes_no_room_in_it() {
+        let rows = [vec!["a\u{1b}[31m\r\nb".to_owned(), "\u{9b}2Jx\u{1b}]0;title\u{7}".to_owned()]];
+        assert_eq!(Cells::new(&["n", "v"], &rows).lines(80), ["n    v", "a b  x"]);
     }
 
     #[test]

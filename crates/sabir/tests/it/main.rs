@@ -7,7 +7,11 @@ mod agent_loop;
 mod delivered;
 mod drift;
 #[cfg(unix)]
+mod export;
+#[cfg(unix)]
 mod faults;
+#[cfg(unix)]
+mod hostile;
 #[cfg(unix)]
 mod hub;
 #[cfg(unix)]

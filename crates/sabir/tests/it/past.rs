@@ -9,16 +9,16 @@ use tempfile::TempDir;
 
 use crate::{fixture, sabir, stderr, stdout};
 
-const CLAUDE: &str = "6f0c1f8e-0000-4000-8000-000000000001";
-const CODEX: &str = "01a1e067-03b6-7ba1-9a5c-80b1e06e7ab3";
+pub(crate) const CLAUDE: &str = "6f0c1f8e-0000-4000-8000-000000000001";
+pub(crate) const CODEX: &str = "01a1e067-03b6-7ba1-9a5c-80b1e06e7ab3";
 
 /// A home folder with the logs of two agents.
-struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self { folder: tempfile::tempdir().expect("a folder") };
         home.log(".claude/projects/-home-user-project", &format!("{CLAUDE}.jsonl"), "claude-code/history-sub-agent");
         let codex = format!("rollout-2026-11-15T18-10-09-{CODEX}.jsonl");
@@ -26,20 +26,20 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn log(&self, folder: &str, name: &str, input: &str) {
+    pub(crate) fn log(&self, folder: &str, name: &str, input: &str) {
         fs::create_dir_all(self.path(folder)).expect("made");
         fs::copy(fixture(input), self.path(folder).join(name)).expect("copied");
     }
 
-    fn ask(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
         self.command().args(arguments).output().expect("it ends")
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = sabir();
         for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"] {
             command.env_remove(name);
@@ -49,14 +49,28 @@ impl Home {
         command
     }
 
+    /// The same where no file can have more than about a thousand bytes.
+    pub(crate) fn ask_on_a_full_disk(&self, arguments: &[&str]) -> Output {
+        let ask = self.command();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]).arg(ask.get_program()).args(arguments);
+        for (name, value) in ask.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(self.folder.path()).output().expect("it ends")
+    }
+
     /// What a question answers that must have an answer.
-    fn answer(&self, arguments: &[&str]) -> String {
+    pub(crate) fn answer(&self, arguments: &[&str]) -> String {
         let output = self.ask(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output).to_owned()
     }
 
-    fn objects(&self, arguments: &[&str]) -> Vec<Value> {
+    pub(crate) fn objects(&self, arguments: &[&str]) -> Vec<Value> {
         self.answer(arguments).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }
@@ -133,9 +147,68 @@ fn sessions_are_listed_shown_and_found_by_the_beginning_of_their_id() {
     let output = home.ask(&["show", "f00"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
-    let output = home.ask(&["show", ""]);
-    assert_eq!(output.status.code(), Some(2), "the beginning of several");
-    assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
+    for command in ["show", "tail"] {
+        let output = home.ask(&[command, ""]);
+        assert_eq!(output.status.code(), Some(2), "the beginning of several");
+        assert_eq!(stderr(&output), "error: the id is empty\nhint: `sabir ls` lists the sessions\n", "{command}");
+    }
+}
+
+#[test]
+fn a_list_has_at_least_one_place() {
+    let home = Home::new();
+    for arguments in [&["ls", "-n", "0"][..], &["search", "count", "-n", "0"]] {
+        let output = home.ask(arguments);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
+        assert!(stderr(&output).contains("give a number, 1 or more"), "{}", stderr(&output));
+    }
+    assert_eq!(home.objects(&["ls", "--json", "-n", "1"]).len(), 1);
+}
+
+#[test]
+fn a_day_that_something_is_asked_until_is_meant_to_its_end() {
+    let home = Home::new();
+    assert_eq!(home.objects(&["ls", "--json", "--until", "2026-11-15"]).len(), 2);
+    assert_eq!(home.objects(&["ls", "--json", "--until", "2026-11-14"]).len(), 0);
+    assert!(home.answer(&["ls", "--help"]).contains("a day or a month is meant to its end"));
+}
+
+#[test]
+fn an_agent_that_there_is_not_has_a_hint_that_helps_here() {
+    let home = Home::new();
+    for command in [&["ls"][..], &["usage"], &["search", "x"], &["query", "SELECT 1"], &["jobs"]] {
+        let refused = |agent: &str| {
+            let output = home.ask(&[command, &["--agent", agent]].concat());
+            assert_eq!(output.status.code(), Some(2), "{command:?}");
+            stderr(&output).to_owned()
+        };
+        assert_eq!(refused("zzz"), "error: there is no agent named zzz\nhint: `sabir agents` lists them all\n");
+        assert!(refused("codx").contains("did you mean codex?"));
+        let said = refused("auto");
+        assert!(said.contains("`sabir parse`") && said.contains("`sabir agents` lists"), "{said}");
+    }
+    let file = fixture("codex/thread-answer").display().to_string();
+    home.answer(&["parse", "--agent", "auto", &file]);
+    home.answer(&["drift", "--agent", "auto", &file]);
+}
+
+#[test]
+fn what_is_not_told_is_not_taken_for_nothing() {
+    let home = Home::new();
+    let old = CODEX.replace("-7ba1-", "-7bb2-");
+    home.log(".codex/sessions/2025/08/09", &format!("rollout-2025-08-09T10-00-00-{old}.jsonl"), "codex/history-0.20");
+    let said = |arguments: &[&str]| {
+        let output = home.ask(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        stderr(&output).to_owned()
+    };
+    let note = |unknown: usize, all: usize| {
+        format!("note: {unknown} of {all} sessions do not tell their tokens; what they spent is not known\n")
+    };
+    assert_eq!(said(&["usage"]), note(1, 3));
+    assert_eq!(said(&["usage", "--since", "2026-11-15T18:00:00Z", "--until", "2026-11-15T18:09:00Z"]), note(1, 1));
+    assert_eq!(said(&["usage", "--until", "2025-12"]), "note: nothing that was spent is like that\n");
+    assert_eq!(said(&["usage", "--json"]), "");
 }
 
 #[test]
@@ -205,16 +278,7 @@ fn a_disk_without_room_for_the_index_changes_no_answer() {
     let home = Home::new();
     let sound = home.answer(&["usage", "--json", "--no-index"]);
     for _ in 0..2 {
-        let ask = home.command();
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]).arg(ask.get_program()).args(["usage", "--json"]);
-        for (name, value) in ask.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let output = command.output().expect("it ends");
+        let output = home.ask_on_a_full_disk(&["usage", "--json"]);
         assert_eq!((output.status.code(), stdout(&output)), (Some(0), sound.as_str()), "{}", stderr(&output));
     }
 }
@@ -257,7 +321,29 @@ fn a_session_is_exported_and_played_again() {
     assert_eq!(messages[0]["type"], "init");
     assert_eq!(messages[0]["payload"]["adapter"], "codex");
     home.answer(&["export", CODEX, "--to", "events", "--output", "events.jsonl"]);
-    assert_eq!(fs::read_to_string(home.path("events.jsonl")).expect("a file"), home.answer(&["replay", CODEX, "--to", "events"]));
+    let events = fs::read_to_string(home.path("events.jsonl")).expect("a file");
+    assert_eq!(events, home.answer(&["replay", CODEX, "--to", "events"]));
+    for command in ["show", "replay", "export"] {
+        assert_eq!(events, home.answer(&[command, CODEX, "--json"]), "{command}");
+        assert_eq!(home.ask(&[command, CODEX, "--json", "--to", "answer"]).status.code(), Some(2), "{command}");
+    }
+}
+
+#[test]
+fn a_run_is_watched_as_events_and_a_journal_that_cannot_be_read_is_named() {
+    let home = Home::new();
+    let run =
+        home.command().env_remove("SABIR_JOURNAL").args(["run", "localexec", "echo hi", "--json"]).output().expect("it ends");
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert_eq!(home.answer(&["tail", "--json"]), stdout(&run));
+    assert_eq!(home.ask(&["tail", "--json", "--to", "answer"]).status.code(), Some(2));
+    fs::remove_dir_all(home.path("sabir/runs")).expect("removed");
+    fs::write(home.path("sabir/runs"), "no folder").expect("written");
+    let output = home.ask(&["tail"]);
+    assert_eq!(output.status.code(), Some(6));
+    let said = stderr(&output);
+    assert!(said.contains(&format!("can't read the journal in {}", home.path("sabir").display())), "{said}");
+    assert!(said.contains("hint: SABIR_HOME names"), "{said}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A log is first looked through as it lies on the disk, which is as fast as reading it; only where all words are is it
 //! worth decoding. No index of words is kept: it would be as large as half the logs and always a little out of date.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -22,8 +23,10 @@ pub struct Words {
     /// The longest part of each word that is written in a log as it is, whatever is escaped around it.
     raw: AhoCorasick,
     longest: usize,
-    /// Any of the words, in a text.
+    /// Any of the words, in a folded text.
     any: AhoCorasick,
+    /// All words are of ASCII, so texts are looked through as they are.
+    plain: bool,
 }
 
 /// How much of a file is looked through at once.
@@ -36,7 +39,7 @@ impl Words {
     /// `None` when there is no word, or too much of it.
     pub fn new<T: AsRef<str>>(words: &[T]) -> Option<Self> {
         let split = words.iter().flat_map(|word| word.as_ref().split_whitespace());
-        let words: Vec<String> = split.map(str::to_lowercase).collect();
+        let words: Vec<String> = split.map(folded).collect();
         if words.is_empty() {
             return None;
         }
@@ -46,7 +49,8 @@ impl Words {
             |words: &[&str]| AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::Standard).build(words);
         let any: Vec<&str> = words.iter().map(String::as_str).collect();
         let any = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest).build(&any).ok()?;
-        Some(Self { raw: build(&raw).ok()?, longest, any, words })
+        let plain = words.iter().all(|word| word.is_ascii());
+        Some(Self { raw: build(&raw).ok()?, longest, any, plain, words })
     }
 
     /// Whether all words may be in a session, by its raw files. What can't be read has no words; a database is not looked
@@ -102,20 +106,13 @@ impl Words {
 
     /// The text around the first word, where all words are in the text.
     pub fn snippet(&self, text: &str) -> Option<String> {
-        let first = self.any.find(text)?;
-        let folded;
-        let haystack = if text.is_ascii() {
-            text
-        } else {
-            folded = text.to_lowercase();
-            &folded
-        };
-        let has = |word: &String| contains(haystack, word);
-        if !self.words.iter().all(has) {
+        let folded = self.folded(text);
+        let first = self.first(text, &folded)?;
+        if !self.words.iter().all(|word| contains(&folded, word)) {
             return None;
         }
-        let start = text[..first.start()].char_indices().rev().nth(BEFORE).map_or(0, |(at, _)| at);
-        let end = text[first.end()..].char_indices().nth(AFTER).map_or(text.len(), |(at, _)| first.end() + at);
+        let start = text[..first.start].char_indices().rev().nth(BEFORE).map_or(0, |(at, _)| at);
+        let end = text[first.end..].char_indices().nth(AFTER).map_or(text.len(), |(at, _)| first.end + at);
         let mut snippet = String::new();
         if start > 0 {
             snippet.push('…');
@@ -141,7 +138,24 @@ impl Words {
 
     /// Where the first of the words is in a text.
     pub fn first_in(&self, text: &str) -> Option<Range<usize>> {
-        self.any.find(text).map(|found| found.range())
+        self.first(text, &self.folded(text))
+    }
+
+    /// A text in which the words are where they are in upper or lower case.
+    fn folded<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.plain || text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(folded(text)) }
+    }
+
+    /// Where the first of the words is in a text that is folded like that.
+    fn first(&self, text: &str, folded: &str) -> Option<Range<usize>> {
+        let found = self.any.find(folded)?.range();
+        if std::ptr::eq(folded, text) {
+            return Some(found);
+        }
+        // A letter may be longer in another case, and is one letter all the same.
+        let place = |letters: usize| text.char_indices().nth(letters).map_or(text.len(), |(at, _)| at);
+        let before = folded[..found.start].chars().count();
+        Some(place(before)..place(before + folded[found].chars().count()))
     }
 }
 
@@ -150,7 +164,25 @@ fn all(seen: &[bool]) -> bool {
     seen.iter().all(|seen| *seen)
 }
 
-/// Whether a text has a word in any case.
+/// A text with one case for all letters. Letter by letter, so that the same word is the same wherever it stands.
+fn folded(text: &str) -> String {
+    text.chars().map(fold).collect()
+}
+
+/// A letter in the case that it is compared in. One whose other case is several letters stays, and none becomes one of
+/// ASCII: what is of ASCII is found in texts as they are.
+fn fold(letter: char) -> char {
+    fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
+        letters.next().filter(|_| letters.next().is_none())
+    }
+    if letter.is_ascii() {
+        return letter.to_ascii_lowercase();
+    }
+    let upper = only(letter.to_uppercase()).unwrap_or(letter);
+    only(upper.to_lowercase()).filter(|lower| !lower.is_ascii()).unwrap_or(letter)
+}
+
+/// Whether a folded text has a word; letters of ASCII may be in any case.
 fn contains(text: &str, word: &str) -> bool {
     let (text, word) = (text.as_bytes(), word.as_bytes());
     text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
@@ -190,6 +222,27 @@ mod tests {
         let long = format!("{} the parser error {}", "x".repeat(500), "é".repeat(500));
         let snippet = words.snippet(&long).expect("found");
         assert!(snippet.starts_with('…') && snippet.ends_with('…') && snippet.contains("parser error"), "{snippet}");
+    }
+
+    #[test]
+    fn upper_and_lower_case_are_the_same_for_all_letters() {
+        let words = |text: &str| Words::new(&[text]).expect("words");
+        for (one, other) in
+            [("ÄPFEL", "äpfel"), ("ПРИВЕТ", "привет"), ("Éclair", "éCLAIR"), ("ΟΔΟΣ", "οδος"), ("ẞ", "ß"), ("Ⱥ", "ⱥ")]
+        {
+            for (asked, told) in [(one, one), (one, other), (other, one), (other, other)] {
+                let text = format!("Ⱥ İ say {told} now");
+                assert_eq!(words(asked).snippet(&text), Some(text.clone()), "{asked} in {told}");
+                assert_eq!(words(asked).first_in(&text[2..]).map(|range| &text[2..][range]), Some(told), "{asked} in {told}");
+            }
+        }
+        // One that has no other case of one letter is found as it is; a letter of ASCII is no other one.
+        assert!(words("İ").snippet("in İzmir").is_some() && words("\u{212a}").snippet("3 \u{212a}").is_some());
+        assert!(words("k").snippet("3 \u{212a}").is_none());
+        // Letters that are longer or shorter in another case move no border.
+        let long = format!("{}ÄPFEL{}", "Ⱥ".repeat(300), "İ".repeat(300));
+        let snippet = words("äpfel").snippet(&long).expect("found");
+        assert_eq!(snippet, format!("…{}ÄPFEL{}…", "Ⱥ".repeat(super::BEFORE + 1), "İ".repeat(super::AFTER)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod open;
 mod sums;
 mod tail;
 mod threads;
+mod truth;
 
 use std::fs;
 use std::path::Path;

@@ -10,11 +10,17 @@ use std::ops::Range;
 use std::path::Path;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use sabir_core::event::{Event, EventKind};
+use sabir_core::time::Timestamp;
 
 use crate::account::Session;
 use crate::history::Role;
 use crate::index::Log;
-use crate::whole;
+use crate::layout::RunFolder;
+use crate::meta::Meta;
+use crate::reader::Reader;
+use crate::record::Kind;
+use crate::whole::{self, Workspace};
 
 /// Words to look for, upper and lower case alike.
 #[derive(Debug)]
@@ -29,11 +35,26 @@ pub struct Words {
     plain: bool,
 }
 
+/// A text of a session that has all the words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the event; `None` for the prompt that a run was started with, which is none.
+    pub seq: Option<u64>,
+    /// When it was said.
+    pub at: Option<Timestamp>,
+    /// What it is, by the kind of its event.
+    pub kind: &'static str,
+    /// The text around the first word.
+    pub snippet: String,
+}
+
 /// How much of a file is looked through at once.
 const CHUNK: usize = 1 << 18;
 /// How many characters of a text are shown before the first word, and after it.
 const BEFORE: usize = 60;
 const AFTER: usize = 140;
+/// The kind of what a run was started with.
+const PROMPT: &str = "prompt";
 
 impl Words {
     /// `None` when there is no word, or too much of it.
@@ -53,21 +74,25 @@ impl Words {
         Some(Self { raw: build(&raw).ok()?, longest, any, plain, words })
     }
 
-    /// Whether all words may be in a session, by its raw files. What can't be read has no words; a database is not looked
-    /// through raw, since the latest of it is in another file.
-    pub fn may_be_in(&self, session: &Session, logs: &[Log]) -> bool {
-        let mut seen = self.none_seen();
+    /// Whether all words may be in a session, by its raw files. A database is not looked through raw, since the latest of it
+    /// is in another file.
+    fn may_be_in(&self, session: &Session, logs: &[Log]) -> io::Result<bool> {
+        let (mut seen, mut outcome) = (self.none_seen(), Ok(()));
         for file in session.logs.iter().map(|place| &logs[*place].file) {
-            // A file that is gone has no words.
-            let _ = match &file.role {
+            let looked = match &file.role {
                 Role::Run(folder) => folder
                     .segments()
                     .and_then(|numbers| numbers.iter().try_for_each(|number| self.look(&folder.segment(*number), &mut seen))),
-                _ if file.path.extension().is_some_and(|extension| extension == "db") => return true,
+                _ if file.path.extension().is_some_and(|extension| extension == "db") => return Ok(true),
                 _ => self.look(&file.path, &mut seen),
             };
+            match looked {
+                // A file that is gone has no words. Of one that can't be read nobody knows, and the others may have them.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => outcome = Err(error),
+                _ => {}
+            }
         }
-        all(&seen)
+        if all(&seen) { Ok(true) } else { outcome.map(|()| false) }
     }
 
     /// No word was seen yet, but for those that can't be looked for in a raw log.
@@ -127,13 +152,59 @@ impl Words {
     /// Whether all words are together in one text of a session. It is decoded only where its raw log has all of them.
     pub fn are_in(&self, session: &Session, logs: &[Log]) -> bool {
         let mut found = false;
-        if self.may_be_in(session, logs) {
-            // A log that can't be read any more has no words.
-            let _ = whole::events(session, logs, &mut |event| {
-                found = found || event.kind.said().is_some_and(|text| self.snippet(text).is_some());
-            });
-        }
+        // A log that can't be read any more has no words.
+        let _ = self.places(&mut Workspace::default(), session, logs, &mut |_| found = true);
         found
+    }
+
+    /// Hands out the places in a session, in order. It is decoded only where its raw log has all words.
+    pub fn places(
+        &self,
+        workspace: &mut Workspace,
+        session: &Session,
+        logs: &[Log],
+        take: &mut dyn FnMut(Place),
+    ) -> io::Result<()> {
+        if !self.may_be_in(session, logs)? {
+            return Ok(());
+        }
+        match whole::run_of(session, logs) {
+            Some(folder) => self.places_in_run(folder, take),
+            None => whole::events_in(workspace, session, logs, &mut |event| self.place(event).into_iter().for_each(&mut *take)),
+        }
+    }
+
+    fn place(&self, event: &Event<'_>) -> Option<Place> {
+        let snippet = self.snippet(event.kind.said()?)?;
+        Some(Place { seq: Some(event.seq), at: event.at, kind: event.kind.tag(), snippet })
+    }
+
+    /// The same of a run of the journal, where what it was started with is no event. An agent that says it again does not
+    /// make it two places.
+    fn places_in_run(&self, folder: &RunFolder, take: &mut dyn FnMut(Place)) -> io::Result<()> {
+        let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+        let mut asked = None;
+        while let Some(record) = reader.next()? {
+            match record.kind {
+                Kind::Meta => {
+                    let Ok(Meta { prompt, started, .. }) = serde_json::from_slice(record.payload) else { continue };
+                    if let Some(snippet) = self.snippet(&prompt) {
+                        take(Place { seq: None, at: started, kind: PROMPT, snippet });
+                    }
+                    asked = Some(prompt);
+                }
+                Kind::Event => {
+                    let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload) else { continue };
+                    let is_asked = |text: &str| asked.as_ref().is_some_and(|asked| asked.trim() == text.trim());
+                    match &event.kind {
+                        EventKind::Prompt { text } if is_asked(text) => {}
+                        _ => self.place(&event).into_iter().for_each(&mut *take),
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Where the first of the words is in a text.

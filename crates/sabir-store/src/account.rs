@@ -4,6 +4,8 @@ mod portion;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::PathBuf;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
@@ -161,6 +163,13 @@ impl Session {
     /// What its own log says.
     pub fn account<'l>(&self, logs: &'l [Log]) -> &'l Account {
         &logs[self.logs[0]].account
+    }
+
+    /// The file to name when the session can't be read: the first that can't be opened, else its own.
+    pub fn path_to_name(&self, logs: &[Log]) -> PathBuf {
+        let path = |place: &usize| logs[*place].file.path.as_path();
+        let closed = self.logs.iter().map(path).find(|path| File::open(path).is_err());
+        closed.unwrap_or_else(|| path(&self.logs[0])).to_path_buf()
     }
 
     /// The models that answered, those of the session itself first.

@@ -5,6 +5,9 @@
 //! afterwards. The question can read and do nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -61,20 +64,32 @@ pub enum Value {
     Text(String),
 }
 
-/// Asks, and hands out each row with the names of the columns, which are also what is left.
-pub fn query(subject: &Subject<'_>, sql: &str, take: &mut dyn FnMut(&[String], &[Value])) -> rusqlite::Result<Vec<String>> {
+/// What there is to say beside the rows.
+#[derive(Debug)]
+pub struct Answer {
+    /// The names of the columns, each another one.
+    pub columns: Vec<String>,
+    /// What could not be read, and why: there are no rows of it.
+    pub failures: Vec<(PathBuf, io::Error)>,
+}
+
+/// Who takes rows as they come, each with the names of the columns, and says whether more are wanted.
+pub type Taker<'t> = dyn FnMut(&[String], &[Value]) -> ControlFlow<()> + 't;
+
+/// Asks, and hands out each row.
+pub fn query(subject: &Subject<'_>, sql: &str, take: &mut Taker<'_>) -> rusqlite::Result<Answer> {
     // A database without a name is a temporary one.
     let mut connection = Connection::open("")?;
     connection.execute_batch(SETTINGS)?;
     connection.execute_batch(TABLES)?;
     let asked = asked_tables(&connection, sql)?;
-    fill(&mut connection, subject, &asked)?;
+    let failures = fill(&mut connection, subject, &asked)?;
     connection.authorizer(Some(|context: AuthContext<'_>| read_only(&context)))?;
     let mut statement = connection.prepare(sql)?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns = told_apart(&statement.column_names());
     let mut rows = statement.query([])?;
     while let Some(found) = rows.next()? {
-        let values = (0..names.len()).map(|column| {
+        let values = (0..columns.len()).map(|column| {
             Ok(match found.get_ref(column)? {
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(number) => Value::Integer(number),
@@ -82,9 +97,26 @@ pub fn query(subject: &Subject<'_>, sql: &str, take: &mut dyn FnMut(&[String], &
                 ValueRef::Text(text) | ValueRef::Blob(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
             })
         });
-        take(&names, &values.collect::<rusqlite::Result<Vec<_>>>()?);
+        if take(&columns, &values.collect::<rusqlite::Result<Vec<_>>>()?).is_break() {
+            break;
+        }
     }
-    Ok(names)
+    Ok(Answer { columns, failures })
+}
+
+/// Names of columns, of which no two are the same: the second `id` is `id_2`.
+fn told_apart(names: &[&str]) -> Vec<String> {
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut columns = Vec::with_capacity(names.len());
+    for (place, name) in names.iter().enumerate() {
+        let is_free = |name: &str| !known.contains(name) && !names[place + 1..].contains(&name);
+        // There are fewer others than numbers.
+        let other = || (2..names.len() + 2).map(|number| format!("{name}_{number}")).find(|name| is_free(name));
+        let name = if known.contains(*name) { other() } else { None }.unwrap_or_else(|| (*name).to_owned());
+        known.insert(name.clone());
+        columns.push(name);
+    }
+    columns
 }
 
 fn read_only(context: &AuthContext<'_>) -> Authorization {
@@ -112,7 +144,13 @@ fn asked_tables(connection: &Connection, sql: &str) -> rusqlite::Result<BTreeSet
     Ok(tables.lock().map(|tables| tables.clone()).unwrap_or_default())
 }
 
-fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<String>) -> rusqlite::Result<()> {
+/// Fills the tables that are asked for, and says what could not be read.
+fn fill(
+    connection: &mut Connection,
+    subject: &Subject<'_>,
+    asked: &BTreeSet<String>,
+) -> rusqlite::Result<Vec<(PathBuf, io::Error)>> {
+    let mut failures = Vec::new();
     let transaction = connection.transaction()?;
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
@@ -191,16 +229,17 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
         for session in subject.sessions.iter().filter(|session| (subject.chosen)(session)) {
             let mut open = BTreeMap::new();
             let mut outcome = Ok(());
-            // A log that can't be read any more has no rows.
-            let _ = whole::events(session, subject.logs, &mut |event| {
+            let read = whole::events(session, subject.logs, &mut |event| {
                 if outcome.is_ok() {
                     outcome = rows.event(session, event, &mut open);
                 }
             });
             outcome?;
+            failures.extend(read.err().map(|error| (session.path_to_name(subject.logs), error)));
         }
     }
-    transaction.commit()
+    transaction.commit()?;
+    Ok(failures)
 }
 
 /// `SQLite` has no numbers beyond these.
@@ -266,5 +305,16 @@ impl Rows<'_> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told_apart;
+
+    #[test]
+    fn no_two_columns_have_one_name() {
+        assert_eq!(told_apart(&["id", "id", "x", "id"]), ["id", "id_2", "x", "id_3"]);
+        assert_eq!(told_apart(&["id", "id", "id_2", "id_2"]), ["id", "id_3", "id_2", "id_2_2"]);
     }
 }

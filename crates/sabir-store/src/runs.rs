@@ -306,7 +306,7 @@ fn session_so_far(folder: &RunFolder) -> io::Result<Option<String>> {
 
 fn log(folder: &RunFolder, agent: &'static Agent, account: Account) -> Log {
     let (path, role) = (folder.path().to_path_buf(), Role::Run(Box::new(folder.clone())));
-    let file = LogFile { agent, path, role, size: 0, modified: 0, identity: (0, 0) };
+    let file = LogFile { agent, path, role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
     Log { file, account, progress: Progress::default() }
 }
 

@@ -55,6 +55,13 @@ pub(crate) fn load_quietly() -> Past {
 /// How many unreadable files are named one by one.
 const NAMED: usize = 3;
 
+/// Names what could not be read, each file once.
+pub(crate) fn tell_unread(mut failures: Vec<(PathBuf, io::Error)>) {
+    failures.sort_by(|(one, _), (other, _)| one.cmp(other));
+    failures.dedup_by(|(one, _), (other, _)| one == other);
+    tell_failures(&failures);
+}
+
 fn tell_failures(failures: &[(PathBuf, io::Error)]) {
     for (path, error) in failures.iter().take(NAMED) {
         warning(&format!("can't read {}: {error}", path.display()));

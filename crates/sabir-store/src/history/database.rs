@@ -2,24 +2,22 @@
 //!
 //! A database may be in use. It is opened for reading only, all of it is read at one moment, and nothing waits long for it.
 
+mod open;
 mod short;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::blob::Blob;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, Row, Statement, Transaction, params};
+use rusqlite::{Connection, Row, Statement, Transaction, params};
 use sabir_core::history::Ledger;
 use sabir_core::line::text_of;
 use serde::Serialize;
 
-use super::{LogFile, Role};
-
-/// How long a writer is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::{LogFile, Look, Role};
+use open::open;
 
 /// Reads a database in short: one ledger for each session. Sub-agents' sessions belong to the one that nobody started.
 pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
@@ -42,6 +40,8 @@ pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
 pub struct Database {
     path: PathBuf,
     connection: Connection,
+    /// What the file was, where it was opened as one that nobody writes to.
+    at_rest: Option<Look>,
     /// What the list was read at: another number says that somebody has written.
     version: Option<i64>,
     list: Vec<Session>,
@@ -51,8 +51,8 @@ pub struct Database {
 impl Database {
     /// Opens the database at that path.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let connection = open(path).map_err(unreadable)?;
-        Ok(Self { path: path.to_path_buf(), connection, version: None, list: Vec::new(), roots: Vec::new() })
+        let (connection, at_rest) = open(path).map_err(unreadable)?;
+        Ok(Self { path: path.to_path_buf(), connection, at_rest, version: None, list: Vec::new(), roots: Vec::new() })
     }
 
     /// Where it is.
@@ -66,6 +66,10 @@ impl Database {
     }
 
     fn try_session_lines(&mut self, id: &str, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {
+        if self.at_rest.is_some() && self.at_rest != open::at_rest(&self.path) {
+            (self.connection, self.at_rest) = open(&self.path)?;
+            self.version = None;
+        }
         let snapshot = self.connection.transaction()?;
         let version = Some(snapshot.pragma_query_value(None, "data_version", |row| row.get(0))?);
         if self.version != version {
@@ -85,16 +89,17 @@ impl Database {
     }
 }
 
-fn at_one_moment<T>(path: &Path, read: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> io::Result<T> {
-    let open = || read(&open(path)?.transaction()?);
-    open().map_err(unreadable)
-}
-
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    Ok(connection)
+fn at_one_moment<T>(path: &Path, read: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>) -> io::Result<T> {
+    let by_now = || {
+        let (mut connection, at_rest) = open(path)?;
+        let outcome = read(&connection.transaction()?);
+        if at_rest.is_none() || at_rest == open::at_rest(path) {
+            return outcome;
+        }
+        // Somebody has begun to write meanwhile.
+        read(&open::in_use(path)?.transaction()?)
+    };
+    by_now().map_err(unreadable)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]

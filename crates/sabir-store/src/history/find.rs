@@ -11,7 +11,7 @@ use sabir_core::agent::{self, Agent};
 use sabir_core::history::{History, Part, Root};
 use serde::{Deserialize, Serialize};
 
-use super::folders::names;
+use super::folders::{Names, names};
 use super::look::{Base, Look};
 use crate::index::Index;
 use crate::layout::RunFolder;
@@ -38,6 +38,9 @@ pub struct LogFile {
     pub size: u64,
     /// When it was last written, in nanoseconds since 1970.
     pub modified: i64,
+    /// When it was last changed in any way, what may be done to it included, by the system's own clock. Where there is no such
+    /// clock, all files have the same.
+    pub changed: i64,
     /// What names the file whatever its path: device and number.
     pub identity: (u64, u64),
 }
@@ -173,6 +176,7 @@ impl Walk<'_> {
             Ok(names) => names,
             Err(error) => return self.found.failures.push((path, error)),
         };
+        self.unnamed(below, &path, &names);
         // To open a folder pays off when many are asked from there.
         let near = names.iter().nth(MANY).is_some().then(|| Base::new(&path));
         let length = below.len();
@@ -192,6 +196,17 @@ impl Walk<'_> {
                 self.folder(below);
             }
             below.truncate(length);
+        }
+    }
+
+    /// Says which entries of a folder have names that are no text: folders, and files that would be logs.
+    fn unnamed(&mut self, below: &str, folder: &Path, names: &Names) {
+        for (name, is_folder) in &names.unnamed {
+            let begun = if below.is_empty() { String::new() } else { format!("{below}/") };
+            if *is_folder || self.role(&(begun + &name.to_string_lossy())).is_some() {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "its name is not text");
+                self.found.failures.push((folder.join(name), error));
+            }
         }
     }
 
@@ -226,6 +241,8 @@ impl Walk<'_> {
             role,
             size: look.size + beside.map_or(0, |beside| beside.size),
             modified: look.modified.max(beside.map_or(0, |beside| beside.modified)),
+            // Who reads a database that is in use may change the file beside it so, and nothing in it.
+            changed: look.changed(),
             identity: look.identity,
             path,
         });
@@ -247,7 +264,7 @@ fn depth(below: &str) -> usize {
     1 + memchr::memchr_iter(b'/', below.as_bytes()).count()
 }
 
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)

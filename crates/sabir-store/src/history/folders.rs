@@ -3,6 +3,7 @@
 //! A folder tells when an entry of it was last added, removed or renamed, by a clock that nobody can set back. What was
 //! written to the files in it the folder does not tell: they are asked one by one, always.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -18,9 +19,14 @@ use crate::index::{Index, Kind};
 /// change may miss another one of the same tick, and would not notice later.
 const TICK: Duration = Duration::from_secs(2);
 
-/// The names in their order, each with a `/` behind it if it is a folder and else with a zero. No name has either.
+/// The names in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Names(Bytes);
+pub(crate) struct Names {
+    /// In their order, each with a `/` behind it if it is a folder's and else with a zero. No name has either.
+    texts: Bytes,
+    /// Those that are no text, and whether they are folders'. A folder that has some is listed each time.
+    pub(crate) unnamed: Vec<(OsString, bool)>,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
@@ -33,28 +39,29 @@ struct Stamp {
 pub(crate) fn names(index: &mut Index, folder: &Path, look: &Look) -> io::Result<Names> {
     let stamp = Stamp { identity: look.identity, changed: look.changed };
     if let Some((_, names)) = index.recall(Kind::Folder, folder).filter(|(known, _): &(Stamp, _)| *known == stamp) {
-        return Ok(Names(names));
+        return Ok(Names { texts: names, unnamed: Vec::new() });
     }
     let (names, is_whole) = list(folder)?;
-    if is_whole && stamp.is_settled() {
-        index.remember(Kind::Folder, folder, &stamp, &names.0);
+    if is_whole && names.unnamed.is_empty() && stamp.is_settled() {
+        index.remember(Kind::Folder, folder, &stamp, &names.texts);
     }
     Ok(names)
 }
 
 /// The names in a folder, and whether all entries could be looked at: some file systems fail at one of many.
 fn list(folder: &Path) -> io::Result<(Names, bool)> {
-    let (mut names, mut is_whole) = (Vec::new(), true);
+    let (mut names, mut unnamed, mut is_whole) = (Vec::new(), Vec::new(), true);
     for entry in fs::read_dir(folder)? {
         match entry.and_then(|entry| Ok((entry.file_name().into_string(), entry.file_type()?.is_dir()))) {
             Ok((Ok(name), is_folder)) => names.push((name, is_folder)),
-            // Agents name their files in plain characters; what is named otherwise is not theirs.
-            Ok((Err(_), _)) => {}
+            Ok((Err(name), is_folder)) => unnamed.push((name, is_folder)),
             Err(_) => is_whole = false,
         }
     }
     names.sort_unstable();
-    Ok((names.iter().map(|(name, is_folder)| (name.as_str(), *is_folder)).collect(), is_whole))
+    unnamed.sort_unstable();
+    let names: Names = names.iter().map(|(name, is_folder)| (name.as_str(), *is_folder)).collect();
+    Ok((Names { unnamed, ..names }, is_whole))
 }
 
 impl<'n> FromIterator<(&'n str, bool)> for Names {
@@ -64,14 +71,14 @@ impl<'n> FromIterator<(&'n str, bool)> for Names {
             names.extend_from_slice(name.as_bytes());
             names.push(if is_folder { b'/' } else { 0 });
         }
-        Self(names.into())
+        Self { texts: names.into(), unnamed: Vec::new() }
     }
 }
 
 impl Names {
-    /// Each name, and whether it is a folder's.
+    /// Each name that is a text, and whether it is a folder's.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
-        let names = std::str::from_utf8(&self.0).unwrap_or_default();
+        let names = std::str::from_utf8(&self.texts).unwrap_or_default();
         let mut start = 0;
         memchr::memchr2_iter(b'/', 0, names.as_bytes()).map(move |end| {
             let name = &names[start..end];
@@ -117,7 +124,7 @@ mod tests {
         let names_by = |look: Look| {
             let mut index = Index::open(&file);
             let stamp = Stamp { identity: look.identity, changed: look.changed };
-            index.remember(Kind::Folder, folder.path(), &stamp, &told.0);
+            index.remember(Kind::Folder, folder.path(), &stamp, &told.texts);
             index.save(0, |_, _| {}).expect("kept");
             names(&mut Index::open(&file), folder.path(), &Look::at(folder.path()).expect("there")).expect("read")
         };

@@ -70,6 +70,11 @@ fn quick_look(folder: &rustix::fd::OwnedFd, below: &str) -> Option<Look> {
 }
 
 impl Look {
+    /// When it last changed, in nanoseconds since 1970.
+    pub(crate) fn changed(&self) -> i64 {
+        self.changed.0.saturating_mul(1_000_000_000).saturating_add(self.changed.1.into())
+    }
+
     /// What there is at a path.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         fs::metadata(path).map(|data| Self::of(&data))

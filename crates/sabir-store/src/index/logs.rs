@@ -59,16 +59,18 @@ struct Stamp {
     identity: (u64, u64),
     size: u64,
     modified: i64,
+    changed: i64,
 }
 
 impl Stamp {
     fn of(file: &LogFile) -> Self {
-        Self { identity: file.identity, size: file.size, modified: file.modified }
+        Self { identity: file.identity, size: file.size, modified: file.modified, changed: file.changed }
     }
 
-    /// Whether it may be the same file as this one, before more was written to it.
+    /// Whether it may be the same file as this one, before more was written to it. What is as long as it was and was written
+    /// all the same is another one.
     fn may_have_become(&self, now: &Self) -> bool {
-        self.identity == now.identity && self.size <= now.size
+        self.identity == now.identity && self.size < now.size
     }
 }
 

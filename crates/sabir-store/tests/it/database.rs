@@ -199,6 +199,36 @@ fn a_session_comes_whole_with_its_sub_agents() {
 }
 
 #[test]
+fn a_database_that_nobody_uses_is_read_and_nothing_is_written_beside_it() {
+    let home = tempfile::tempdir().expect("a folder");
+    // What an address would take for something else.
+    let odd = home.path().join("a ?b#c%41");
+    drop(database(&odd));
+    let folder = path(&odd).parent().expect("a folder").to_path_buf();
+    let names =
+        || std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>();
+    assert_eq!(names(), ["opencode.db"]);
+    let logs = read_logs(&odd, "opencode", None);
+    assert!(logs.failures.is_empty(), "{:?}", logs.failures);
+    assert_eq!(logs.logs.len(), 3);
+    let count = |read: &mut Database| {
+        let mut count = 0;
+        read.session_lines("ses_1", |_| count += 1).expect("read");
+        count
+    };
+    let mut read = Database::open(&path(&odd)).expect("a database");
+    let before = count(&mut read);
+    assert_eq!(names(), ["opencode.db"]);
+    // Somebody opens it and writes.
+    let writer = Connection::open(path(&odd)).expect("opened");
+    answer(&writer, "ses_1", "msg_9", 4000);
+    assert_eq!(count(&mut read), before + 5);
+    drop(writer);
+    assert_eq!(count(&mut read), before + 5);
+    assert_eq!(read_logs(&odd, "opencode", None).logs[0].account.keys().len(), 2);
+}
+
+#[test]
 fn what_cannot_be_read_is_named() {
     let home = tempfile::tempdir().expect("a folder");
     write(&path(home.path()), "this is no database, whatever its name says");

@@ -16,6 +16,7 @@ mod parts;
 mod sums;
 mod tail;
 mod threads;
+mod truth;
 
 use std::fs;
 use std::path::Path;

@@ -46,7 +46,7 @@ fn logs(responses: &[(Response, u8)], together: bool) -> Vec<Log> {
         let mut ledger = Ledger::default();
         ledger.models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
         ledger.responses = responses;
-        let file = LogFile { agent, path: PathBuf::new(), role, size: 0, modified: 0, identity: (0, 0) };
+        let file = LogFile { agent, path: PathBuf::new(), role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
         Log { file, account: Account::of(&ledger), progress: Progress::default() }
     };
     let mut logs = Vec::new();

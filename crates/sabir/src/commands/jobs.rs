@@ -31,6 +31,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
     let root = arguments.to.join("jobs");
     let mut made = BTreeSet::new();
     let mut out = Out::default();
+    let mut failures = Vec::new();
     for session in &sessions {
         let options = view::Options {
             job_id: Some(session.id.clone()),
@@ -49,8 +50,11 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
                 written = write(jobs.event(event));
             }
         });
-        read.map_err(|error| Failure::io(format_args!("reading session {} failed", session.id), &error))?;
         written?;
+        if let Err(error) = read {
+            failures.push((session.path_to_name(&past.logs), error));
+            continue;
+        }
         write(jobs.end())?;
         let folder = root.join(layout::file_name(&session.id));
         if arguments.json {
@@ -63,7 +67,10 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
         out.write_if_full()?;
     }
     out.write()?;
-    Ok(Exit::Completed)
+    // Who names a session wants it; among all of them some may be broken.
+    let exit = if failures.is_empty() || arguments.ids.is_empty() { Exit::Completed } else { Exit::Delivery };
+    past::tell_unread(failures);
+    Ok(exit)
 }
 
 /// Ids are from logs that anybody may have written: as a folder's name they lead nowhere else.

@@ -143,7 +143,7 @@ struct Line {
 
 fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exit, Failure> {
     let mut out = Out::default();
-    let spare = Spare::default();
+    let (spare, unread) = (Spare::default(), Mutex::new(Vec::new()));
     let line = |workspace: &mut Workspace, (session, sum): &(&Session, &Sum)| -> Result<Line, Failure> {
         let listed = serde_json::to_vec(&listed(past, session, sum));
         let listed = listed.map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
@@ -151,8 +151,9 @@ fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exi
             return Ok(Line { listed, result: None });
         }
         let mut result = ResultJson::within(spare.lists());
-        // A log that is gone or unreadable by now is listed without a result.
+        // A log that is gone or unreadable by now is listed without a result, and named.
         let read = past.decode_in(workspace, session, &mut |event| result.event(event));
+        let read = read.map_err(|error| unread.lock().map(|mut list| list.push((session.path_to_name(&past.logs), error))));
         let result = read.ok().map(|_| result.finish()).transpose()?.map(Box::new);
         Ok(Line { listed, result })
     };
@@ -175,6 +176,7 @@ fn list(past: &Past, sessions: &[(&Session, &Sum)], results: bool) -> Result<Exi
     progress.end();
     read?;
     out.write()?;
+    past::tell_unread(unread.into_inner().unwrap_or_else(PoisonError::into_inner));
     Ok(Exit::Completed)
 }
 

@@ -1,10 +1,12 @@
 //! `sabir query`: SQL over what ran.
 
 use std::io::IsTerminal as _;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use sabir_core::price::Table;
 use sabir_store::account::Session;
-use sabir_store::query::{self, Subject, TABLES, Value};
+use sabir_store::query::{self, Answer, Subject, TABLES, Value};
 
 use crate::cli::past::QueryArguments;
 use crate::exit::Exit;
@@ -18,6 +20,8 @@ use crate::when;
 
 /// How much of a value a person sees.
 const CELL: usize = 60;
+/// Rows that come slowly are not kept back longer than that.
+const HELD: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     let mut out = Out::default();
@@ -27,6 +31,10 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
         out.write()?;
         return Ok(Exit::Completed);
     };
+    if sql.trim().is_empty() {
+        return Err(Failure::usage("the question is empty")
+            .hint("ask in SQL: `sabir query \"SELECT id, prompt FROM sessions\"`; `sabir query --tables` prints the tables"));
+    }
     let zone = when::zone(None)?;
     let which = Filter::new(&arguments.which, &zone)?;
     let own = arguments.prices.as_deref().map(output::read_prices).transpose()?;
@@ -41,24 +49,30 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
     // What a program reads is whole.
     let room = if std::io::stdout().is_terminal() { CELL } else { usize::MAX };
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut written = Ok(());
+    let (mut written, mut last) = (Ok(()), None);
     let asked = query::query(&subject, sql, &mut |names, row| {
-        if arguments.json && written.is_ok() {
-            write_object(names, row, out.buffer());
-            written = out.write_if_full();
-        } else if !arguments.json {
+        if !arguments.json {
             rows.push(row.iter().map(|value| cell(value, room)).collect());
+            return ControlFlow::Continue(());
         }
+        write_object(names, row, out.buffer());
+        if out.is_full() || last.is_none_or(|last: Instant| last.elapsed() > HELD) {
+            written = out.write();
+            last = Some(Instant::now());
+        }
+        // Who reads no more of a question without an end ends it.
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    let names = asked.map_err(|error| {
+    let Answer { columns, failures } = asked.map_err(|error| {
         Failure::usage(format!("the question can't be answered: {error}"))
             .hint("`sabir query --tables` prints the tables and their columns; a question can only read")
     })?;
     written?;
     out.write()?;
     if !arguments.json {
-        table::print_with_room(&names.iter().map(String::as_str).collect::<Vec<_>>(), &rows, &[], 0)?;
+        table::print_with_room(&columns.iter().map(String::as_str).collect::<Vec<_>>(), &rows, &[], 0)?;
     }
+    past::tell_unread(failures);
     Ok(Exit::Completed)
 }
 

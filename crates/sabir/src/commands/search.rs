@@ -1,13 +1,13 @@
 //! `sabir search`: words in everything that was said and done.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sabir_core::event::Event;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
-use sabir_store::search::Words;
+use sabir_store::search::{self, Words};
 use sabir_store::whole::Workspace;
 use serde::Serialize;
 
@@ -26,7 +26,8 @@ use crate::when;
 struct Place {
     session: String,
     agent: &'static str,
-    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<Timestamp>,
     kind: &'static str,
@@ -45,17 +46,18 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let ids = ShortIds::new(&past);
     let mut out = Out::default();
     let mut left = arguments.limit;
-    let mut found = 0_usize;
+    let (mut found, mut failures) = (0_usize, Vec::new());
     // The latest come first, so the rest need not be looked at when there are enough.
     let is_enough = AtomicBool::new(false);
     past::SESSIONS.run(
         &sessions,
         Workspace::default,
         |workspace, session| {
-            if is_enough.load(Ordering::Relaxed) { Vec::new() } else { places(&past, session, &words, workspace) }
+            if is_enough.load(Ordering::Relaxed) { Found::default() } else { places(&past, session, &words, workspace) }
         },
         &mut |_| (),
-        |places| {
+        |Found { places, failure }| {
+            failures.extend(failure);
             found += places.len();
             is_enough.store(found > arguments.limit, Ordering::Relaxed);
             for place in places.into_iter().take(left) {
@@ -72,6 +74,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
         },
     )?;
     out.write()?;
+    past::tell_unread(failures);
     if found == 0 && !arguments.json {
         print::note("nothing has these words together in one text");
     } else if found > arguments.limit {
@@ -80,32 +83,29 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     Ok(if found == 0 { Exit::Failed } else { Exit::Completed })
 }
 
-/// The places in a session, in order. Whole sessions are decoded only where the raw log has all the words.
-fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspace) -> Vec<Place> {
+/// What is in a session.
+#[derive(Default)]
+struct Found {
+    places: Vec<Place>,
+    /// Why not all of it could be looked at.
+    failure: Option<(PathBuf, io::Error)>,
+}
+
+/// The places in a session, in order.
+fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspace) -> Found {
     let mut places = Vec::new();
-    if !words.may_be_in(session, &past.logs) {
-        return places;
-    }
-    let _ = past.decode_in(workspace, session, &mut |event: &Event<'_>| {
-        if let Some(snippet) = event.kind.said().and_then(|text| words.snippet(text)) {
-            places.push(Place {
-                session: session.id.clone(),
-                agent: session.agent.id.0,
-                seq: event.seq,
-                at: event.at,
-                kind: event.kind.tag(),
-                snippet,
-            });
-        }
+    let read = words.places(workspace, session, &past.logs, &mut |search::Place { seq, at, kind, snippet }| {
+        places.push(Place { session: session.id.clone(), agent: session.agent.id.0, seq, at, kind, snippet });
     });
-    places
+    Found { places, failure: read.err().map(|error| (session.path_to_name(&past.logs), error)) }
 }
 
 fn print_place(place: &Place, ids: &ShortIds<'_>, words: &Words, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
     let bold = anstyle::Style::new().bold();
     let dim = anstyle::Style::new().dimmed();
     let at = place.at.map_or_else(String::new, |at| when::shown(at.as_millis(), zone));
-    let head = format!("{}  {at}  {}  {} {}", ids.of(&place.session), place.agent, place.kind, place.seq);
+    let number = place.seq.map_or_else(String::new, |seq| format!(" {seq}"));
+    let head = format!("{}  {at}  {}  {}{number}", visible(&ids.of(&place.session)), place.agent, place.kind);
     let text = print::table::fit(&visible(&place.snippet), width().saturating_sub(2));
     if color() {
         let mut marked = String::new();

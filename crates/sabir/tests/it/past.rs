@@ -41,7 +41,7 @@ impl Home {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = sabir();
-        for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"] {
+        for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "SABIR_JOURNAL"] {
             command.env_remove(name);
         }
         command.env("HOME", self.folder.path()).env("SABIR_HOME", self.path("sabir")).env("TZ", "UTC").env("COLUMNS", "100");
@@ -63,6 +63,32 @@ impl Home {
         command.current_dir(self.folder.path()).output().expect("it ends")
     }
 
+    /// The same for somebody who may not read what is closed: the superuser may read everything, so somebody else asks then.
+    #[cfg(target_os = "linux")]
+    fn somebody(&self) -> Command {
+        use std::os::unix::process::CommandExt as _;
+        /// Whom every system has, and who may nothing.
+        const NOBODY: u32 = 65534;
+        let (command, closed) = (self.command(), self.path("closed"));
+        fs::write(&closed, "").expect("written");
+        mode(&closed, 0o000);
+        if fs::read(&closed).is_err() {
+            return command;
+        }
+        let program = self.path("sabir-copy");
+        fs::copy(command.get_program(), &program).expect("copied");
+        mode(&program, 0o755);
+        let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(self.folder.path()).status();
+        assert!(owned.expect("it starts").success());
+        let mut other = Command::new(program);
+        other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
+            other.env_remove(name);
+        }
+        other.current_dir(self.folder.path()).uid(NOBODY).gid(NOBODY);
+        other
+    }
+
     /// What a question answers that must have an answer.
     pub(crate) fn answer(&self, arguments: &[&str]) -> String {
         let output = self.ask(arguments);
@@ -73,6 +99,12 @@ impl Home {
     pub(crate) fn objects(&self, arguments: &[&str]) -> Vec<Value> {
         self.answer(arguments).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
+}
+
+#[cfg(unix)]
+fn mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
 }
 
 fn json(path: &Path) -> Value {
@@ -390,32 +422,69 @@ fn what_cannot_be_read_is_told_and_the_rest_is_there() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_folder_that_one_may_not_look_into_is_named_and_the_rest_is_there() {
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::process::CommandExt as _;
-    /// Whom every system has, and who may nothing.
-    const NOBODY: u32 = 65534;
     let home = Home::new();
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
     let closed = home.path(".codex/sessions");
     mode(&closed, 0o000);
-    let mut command = home.command();
-    // The superuser may look everywhere, and so somebody else does.
-    if fs::read_dir(&closed).is_ok() {
-        let program = home.path("sabir-copy");
-        fs::copy(command.get_program(), &program).expect("copied");
-        mode(&program, 0o755);
-        mode(home.folder.path(), 0o755);
-        let mut other = Command::new(program);
-        other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
-            other.env_remove(name);
-        }
-        other.current_dir(home.folder.path()).uid(NOBODY).gid(NOBODY);
-        command = other;
-    }
-    let output = command.args(["ls", "--json"]).output().expect("it ends");
+    let output = home.somebody().args(["ls", "--json"]).output().expect("it ends");
     mode(&closed, 0o755);
     assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(0), 1), "{}", stderr(&output));
     let told = stderr(&output);
     assert!(told.contains(".codex/sessions: Permission denied") && told.contains("hint: "), "{told}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_that_cannot_be_read_is_named_and_the_others_are_there() {
+    let home = Home::new();
+    home.answer(&["run", "localexec", "--run-id", "closed", "echo hello"]);
+    let ask = |arguments: &[&str]| home.somebody().args(arguments).output().expect("it ends");
+    assert_eq!(stdout(&ask(&["ls", "--json"])).lines().count(), 3);
+    let folder = home.path("sabir/runs/closed");
+    let files = || fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    files().for_each(|path| mode(&path, 0o000));
+    for arguments in [
+        &["search", "COUNT", "files", "--json"][..],
+        &["query", "--json", "SELECT DISTINCT session FROM events"],
+        &["ls", "--json", "--results"],
+        &["jobs", "--all", "--json"],
+    ] {
+        let output = ask(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        assert!(stdout(&output).contains(CLAUDE), "{arguments:?}: {}", stdout(&output));
+        let told = stderr(&output);
+        assert!(told.contains("warning: can't read ") && told.contains("runs/closed"), "{arguments:?}: {told}");
+    }
+    files().for_each(|path| mode(&path, 0o600));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_run_was_to_do_is_found() {
+    let home = Home::new();
+    home.answer(&["run", "localexec", "--run-id", "fish", "echo hi # ZÉBRAFISH"]);
+    let places = home.objects(&["search", "zébrafish", "--json"]);
+    let told: Vec<_> = places.iter().map(|place| (&place["session"], &place["kind"], &place["snippet"])).collect();
+    assert_eq!(told, [(&"fish".into(), &"prompt".into(), &"echo hi # ZÉBRAFISH".into())]);
+    assert!(home.answer(&["search", "zébrafish"]).contains("localexec  prompt\n"));
+}
+
+#[test]
+fn every_column_is_told_and_a_question_without_words_is_refused() {
+    let home = Home::new();
+    assert_eq!(home.answer(&["query", "--json", "SELECT 1 AS id, 2 AS id"]), "{\"id\":1,\"id_2\":2}\n");
+    let refused = home.ask(&["query", " "]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("the question is empty") && stderr(&refused).contains("hint: "), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_question_without_an_end_ends_with_its_reader() {
+    use std::io::{BufRead as _, BufReader};
+    let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n";
+    let mut child =
+        Home::new().command().args(["query", "--json", endless]).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a row");
+    assert_eq!(first, "{\"x\":1}\n");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }

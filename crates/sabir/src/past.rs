@@ -130,9 +130,11 @@ impl Past {
         }
         let all = || self.sessions.iter().chain(&self.parts);
         let mut matching: Vec<&Session> = all().filter(|session| session.id.starts_with(prefix)).collect();
-        // Of two that were copied together, the one that goes further.
-        if let Some(exact) = matching.iter().filter(|session| session.id == prefix).max_by_key(|session| session.last) {
-            return Ok(exact);
+        let is_one = |session: &&&Session| session.id == prefix || matching.iter().all(|other| other.id == session.id);
+        let of_one: Vec<&Session> = matching.iter().filter(is_one).copied().collect();
+        if let Some(furthest) = of_one.iter().max_by_key(|session| session.last) {
+            self.tell_others(furthest, of_one.len() - 1);
+            return Ok(furthest);
         }
         if matching.is_empty() {
             matching = all().filter(|session| self.has_part(session, prefix)).collect();
@@ -150,6 +152,14 @@ impl Past {
                     ids.of(&second.id)
                 )))
             }
+        }
+    }
+
+    /// Says that others have the same id: logs that were copied together and went apart.
+    fn tell_others(&self, chosen: &Session, others: usize) {
+        if others > 0 {
+            let path = self.logs[chosen.logs[0]].file.path.display();
+            note(&format!("{} sessions have the id {}; this is the one that goes furthest: {path}", others + 1, chosen.id));
         }
     }
 

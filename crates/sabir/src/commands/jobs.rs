@@ -1,6 +1,6 @@
 //! `sabir jobs`: sessions as the files of a store of jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -32,9 +32,13 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
     let mut made = BTreeSet::new();
     let mut out = Out::default();
     let mut failures = Vec::new();
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for session in &sessions {
+        // Logs that were copied together and went apart are jobs of their own.
+        let count = known.entry(&session.id).and_modify(|count| *count += 1).or_insert(1);
+        let job = if *count == 1 { session.id.clone() } else { format!("{}-{count}", session.id) };
         let options = view::Options {
-            job_id: Some(session.id.clone()),
+            job_id: Some(job.clone()),
             run_id: Some(session.id.clone()),
             prompt: session.account(&past.logs).title().map(str::to_owned),
             ..view::Options::default()
@@ -56,9 +60,9 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
             continue;
         }
         write(jobs.end())?;
-        let folder = root.join(layout::file_name(&session.id));
+        let folder = root.join(layout::file_name(&job));
         if arguments.json {
-            let line = serde_json::json!({"job": session.id, "folder": folder.display().to_string(), "files": files});
+            let line = serde_json::json!({"job": job, "folder": folder.display().to_string(), "files": files});
             out.buffer().extend_from_slice(line.to_string().as_bytes());
         } else {
             out.buffer().extend_from_slice(format!("{files:>6} files  {}", folder.display()).as_bytes());

@@ -273,6 +273,34 @@ fn ids_are_shown_as_far_as_they_tell_sessions_apart() {
 }
 
 #[test]
+fn of_sessions_with_one_id_the_furthest_is_shown_and_each_is_a_job() {
+    let home = Home::new();
+    for (folder, time, text) in [("-one", "10:00:01", "said here"), ("-two", "10:00:02", "said there")] {
+        let folder = home.path(".claude/projects").join(folder);
+        fs::create_dir_all(&folder).expect("made");
+        let usage = r#"{"input_tokens":1,"output_tokens":1}"#;
+        let content = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+        let message = format!(r#"{{"id":"m{time}","role":"assistant","model":"m","content":{content},"usage":{usage}}}"#);
+        let line = format!(
+            r#"{{"type":"assistant","sessionId":"apart","uuid":"{time}","timestamp":"2026-11-15T{time}.000Z","message":{message}}}"#
+        );
+        fs::write(folder.join("apart.jsonl"), line + "\n").expect("written");
+    }
+    for prefix in ["apart", "apa"] {
+        let output = home.ask(&["show", prefix]);
+        assert!(stdout(&output).contains("said there") && !stdout(&output).contains("said here"), "{}", stdout(&output));
+        assert!(
+            stderr(&output).contains("2 sessions have the id apart") && stderr(&output).contains("-two"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let to = home.path("made");
+    home.answer(&["jobs", "--all", "--to", to.to_str().expect("a path")]);
+    assert!(to.join("jobs/apart/job.json").exists() && to.join("jobs/apart-2/job.json").exists());
+}
+
+#[test]
 fn a_status_is_one_that_there_is() {
     let home = Home::new();
     assert_eq!(home.objects(&["ls", "--json", "--status", "Completed"]).len(), 2);

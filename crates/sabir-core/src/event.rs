@@ -384,6 +384,23 @@ vocabulary! {
 }
 
 impl EventKind<'_> {
+    /// The end of a run of which no more is known than how it went: no process of it was seen to end.
+    pub fn exited(outcome: Outcome, cause: Option<Cause>) -> EventKind<'static> {
+        EventKind::Exited {
+            exit_code: None,
+            signal: None,
+            cancelled: outcome == Outcome::Cancelled,
+            outcome,
+            cause,
+            timeout: None,
+            quiescent: None,
+            stop_reason: None,
+            turns: None,
+            duration_ms: None,
+            api_duration_ms: None,
+        }
+    }
+
     /// The text that people said or saw here, where one would look for words.
     pub fn said(&self) -> Option<&str> {
         match self {

@@ -125,23 +125,7 @@ impl Run {
 
     /// It is over.
     pub fn end(mut self, outcome: Outcome, cause: Option<Cause>) -> Done {
-        self.tell(exited(outcome, cause));
+        self.tell(EventKind::exited(outcome, cause));
         Done { outcome, cause, killed: false }
-    }
-}
-
-pub(crate) fn exited(outcome: Outcome, cause: Option<Cause>) -> EventKind<'static> {
-    EventKind::Exited {
-        exit_code: None,
-        signal: None,
-        cancelled: outcome == Outcome::Cancelled,
-        outcome,
-        cause,
-        timeout: None,
-        quiescent: None,
-        stop_reason: None,
-        turns: None,
-        duration_ms: None,
-        api_duration_ms: None,
     }
 }

@@ -2,7 +2,6 @@
 
 use sabir_core::event::{Event, EventKind, Outcome, RunId};
 
-use crate::adapter::exited;
 use crate::log::Log;
 use crate::now;
 use crate::outbox::LastRun;
@@ -29,7 +28,7 @@ pub(crate) fn mend(log: &Log, run: &LastRun) {
         let message = "interrupted: the shell was gone before the run was over".into();
         log.event_as_it_is(&event(run.events + 1, EventKind::Error { message, class: None, fatal: true }));
         // Whether the agent went on is not known; that it was done was not heard.
-        log.event_as_it_is(&event(run.events + 2, exited(Outcome::Incomplete, None)));
+        log.event_as_it_is(&event(run.events + 2, EventKind::exited(Outcome::Incomplete, None)));
     }
     log.end();
 }

@@ -1,8 +1,8 @@
 //! What was read in short, kept: only what changed is read again.
 //!
-//! The index is a cache and nothing else. Each file's entry counts only while the file's identity, size, time of
-//! writing and time of change are what they were; a file that has grown is read from where it ended. An index of another version, a broken
-//! one, or an entry whose digest is wrong is thrown away and made anew, so the answer is the same with and without it.
+//! The index is a cache and nothing else. Each file's entry counts only while the file's identity, size, time of writing and
+//! time of change are what they were; a file that has grown is read from where it ended. An index of another version, a
+//! broken one, or an entry whose digest is wrong is thrown away and made anew, so the answer is the same with and without it.
 //!
 //! It is read in one piece, and what is known stays where it is in that: a look at a history that has hardly changed takes
 //! nothing apart but what it looks at.

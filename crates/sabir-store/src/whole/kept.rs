@@ -121,22 +121,7 @@ impl Unfinished {
             let end = EventKind::ToolEnd { tool_call_id, ok: false, output: None, status, exit_code: None, duration_ms: None };
             tell(parent, end);
         }
-        tell(
-            None,
-            EventKind::Exited {
-                exit_code: None,
-                signal: None,
-                cancelled: false,
-                outcome: outcome.unwrap_or(Outcome::Incomplete),
-                cause: None,
-                timeout: None,
-                quiescent: None,
-                stop_reason: None,
-                turns: None,
-                duration_ms: None,
-                api_duration_ms: None,
-            },
-        );
+        tell(None, EventKind::exited(outcome.unwrap_or(Outcome::Incomplete), None));
     }
 }
 

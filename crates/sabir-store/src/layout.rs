@@ -14,13 +14,14 @@
 //!   hub/                   what a hub keeps, unless it is told to keep it elsewhere
 //! ```
 //!
-//! Folders are for their owner alone (0700), and so are files (0600).
+//! Folders are for their owner alone (0700), and so are files (0600); wider ones are tightened when they are opened to write.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::private;
 use crate::trouble::{Trouble, Why};
 
 const RUNS: &str = "runs";
@@ -189,20 +190,24 @@ impl RunFolder {
 
     /// The file whose lock says that the run is being written; made if it is not there.
     pub(crate) fn lock_file(&self) -> io::Result<File> {
-        private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(self.path.join(LOCK))
+        private::options(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(self.path.join(LOCK))
     }
 
     pub(crate) fn has_lock_file(&self) -> bool {
         self.path.join(LOCK).exists()
     }
 
+    /// Creates the folder, and removes the access of others from one that exists.
     pub(crate) fn create(&self) -> io::Result<()> {
-        create_folder(&self.path)
+        private::create_folder(&self.path)?;
+        self.path.parent().into_iter().for_each(private::tighten);
+        private::tighten_folder(&self.path);
+        Ok(())
     }
 
     /// Makes a segment, which must be new, to append to.
     pub(crate) fn create_segment(&self, number: u32) -> io::Result<File> {
-        private(OpenOptions::new().append(true).create_new(true)).open(self.segment(number))
+        private::options(OpenOptions::new().append(true).create_new(true)).open(self.segment(number))
     }
 
     /// Makes the names of new files and folders durable.
@@ -227,22 +232,6 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
-}
-
-/// Makes a folder and those above it that are missing.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
-}
-
-/// A file that these make is its owner's alone.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
 }
 
 /// A name that every file system takes, that leads nowhere else, and that tells the id.

@@ -28,6 +28,7 @@ pub mod meta;
 pub mod notice;
 pub mod parallel;
 pub mod past;
+pub mod private;
 pub mod prune;
 pub mod query;
 pub mod reader;

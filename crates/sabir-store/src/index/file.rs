@@ -24,7 +24,7 @@ use bytes::Bytes;
 use memmap2::MmapOptions;
 use sabir_core::history;
 
-use crate::layout::{create_folder, private};
+use crate::private;
 use crate::record::field;
 
 const MAGIC: &[u8; 8] = b"SABIRIDX";
@@ -97,13 +97,14 @@ impl IndexFile {
 
     /// Adds entries.
     pub(super) fn add(&self, entries: &[u8]) -> io::Result<()> {
+        private::tighten(&self.path);
         OpenOptions::new().append(true).open(&self.path)?.write_all(entries)
     }
 
     /// Writes the file anew with these entries in it and no others.
     pub(super) fn replace(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
-            create_folder(folder)?;
+            private::create_folder(folder)?;
         }
         let mut new = self.path.clone();
         new.as_mut_os_string().push(".new");
@@ -214,7 +215,7 @@ pub(super) fn write(kind: u8, path: &str, bytes: &mut Vec<u8>, known: impl FnOnc
 
 /// Makes the file, unless somebody is writing it.
 fn create(path: &Path) -> io::Result<File> {
-    let create = || private(OpenOptions::new().write(true).create_new(true)).open(path);
+    let create = || private::options(OpenOptions::new().write(true).create_new(true)).open(path);
     create().or_else(|error| {
         let age = fs::metadata(path).and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
         if age.is_none_or(|age| age < DONE_BY_THEN) {

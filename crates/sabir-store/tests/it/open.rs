@@ -178,6 +178,14 @@ fn journals_are_for_their_owner_alone() {
     for entry in fs::read_dir(folder.path()).expect("a folder") {
         assert_eq!(mode(&entry.expect("an entry").path()), 0o600);
     }
+    // What an earlier version or another program left wider is tightened when it is opened to write.
+    let set = |path: &std::path::Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    let (segment, runs) = (folder.segment(1), folder.path().parent().expect("a parent"));
+    for (path, wide) in [(runs, 0o755), (folder.path(), 0o755), (segment.as_path(), 0o644)] {
+        set(path, wide);
+    }
+    Journal::open(&home, RUN).expect("opened").finish().expect("finished");
+    assert_eq!([runs, folder.path(), &segment].map(mode), [0o700, 0o700, 0o600]);
 }
 
 #[test]

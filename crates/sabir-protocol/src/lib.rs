@@ -3,6 +3,8 @@
 //! `docs/shell-protocol.md` is the protocol; this is the same as values. There is no socket, no clock and no file here, so
 //! both ends, and whoever tests them, can use it.
 
+use std::net::IpAddr;
+
 pub mod batch;
 pub mod frame;
 mod session;
@@ -24,3 +26,28 @@ pub const EPOCH_HEADER: &str = "sabir-epoch";
 pub const BATCH_TYPE: &str = "application/x-sabir-batch";
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// Whether a host is this machine itself, so that nothing that is sent to it goes over a network. Names other than `localhost` are not
+/// resolved.
+pub fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    let name = host.strip_suffix('.').unwrap_or(&host);
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn only_loopback_addresses_and_localhost_are_loopback() {
+        for host in ["localhost", "LOCALHOST.", "hub.localhost", "127.0.0.1", "127.8.9.1", "::1", "[::1]", "::ffff:127.0.0.1"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["", "hub", "localhost.example.org", "127.0.0.1.example.org", "10.0.0.1", "0.0.0.0", "[::]", "notlocalhost"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod compose;
 mod earlier;
 mod names;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig};
 use sabir_protocol::{Code, Refusal, SessionId};
+use sabir_store::private;
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
@@ -51,6 +53,8 @@ const ROLL: usize = 50_000_000;
 #[derive(Debug, Clone)]
 pub struct Sink {
     store: Arc<dyn ObjectStore>,
+    /// Where the store has its files, if they are on this machine.
+    folder: Option<PathBuf>,
     names: Names,
     /// For people.
     title: String,
@@ -77,9 +81,13 @@ impl Sink {
     /// A folder, which is made if it is not there.
     pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("can't keep the log in {}: {error}", path.display()));
-        std::fs::create_dir_all(path).map_err(|error| failed(&error))?;
+        let own = path.join("sessions").join(session.in_address());
+        private::create_folder(&own).map_err(|error| failed(&error))?;
+        let subfolders = std::fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.path());
+        subfolders.chain([own.clone()]).filter(|path| path.is_dir()).for_each(|folder| private::tighten_folder(&folder));
         let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?.with_fsync(true);
-        Ok(Self::of(Arc::new(store), "", session, path.display().to_string()))
+        let sink = Self::of(Arc::new(store), "", session, path.display().to_string());
+        Ok(Self { folder: Some(path.to_owned()), ..sink })
     }
 
     /// A bucket of S3, or of what speaks like it. Where it is and who we are, the variables of AWS say.
@@ -98,7 +106,14 @@ impl Sink {
     }
 
     fn of(store: Arc<dyn ObjectStore>, prefix: &str, session: &SessionId, title: String) -> Self {
-        Self { store, names: Names::new(prefix, session), title, roll: ROLL, hub: None }
+        Self { store, folder: None, names: Names::new(prefix, session), title, roll: ROLL, hub: None }
+    }
+
+    /// Removes the access of others to what was written, where it is a file.
+    fn tighten(&self, name: &Path) {
+        let Some(folder) = &self.folder else { return };
+        let file = folder.join(name.as_ref());
+        file.parent().into_iter().chain([file.as_path()]).for_each(private::tighten);
     }
 
     /// The same with parts of another size.
@@ -279,7 +294,9 @@ impl Sink {
 
     async fn create(&self, name: &Path, bytes: Vec<u8>) -> Result<(), Error> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        self.store.put_opts(name, PutPayload::from(bytes), options).await.map(drop)
+        self.store.put_opts(name, PutPayload::from(bytes), options).await?;
+        self.tighten(name);
+        Ok(())
     }
 
     async fn claim_names(&self) -> Result<Vec<u32>, Error> {

@@ -27,7 +27,7 @@ impl Sink {
         if offset == artifact.bytes {
             let is_same = hex(context.finish().as_ref()) == artifact.sha256;
             return if is_same {
-                self.store.put(&name, PutPayload::from(first)).await.map(drop).map_err(later)
+                self.store.put(&name, PutPayload::from(first)).await.map(|_| self.tighten(&name)).map_err(later)
             } else {
                 Err(Stop::Never)
             };
@@ -45,6 +45,6 @@ impl Sink {
             let _ = upload.abort().await;
             return Err(Stop::Never);
         }
-        upload.complete().await.map(drop).map_err(later)
+        upload.complete().await.map(|_| self.tighten(&name)).map_err(later)
     }
 }

@@ -45,6 +45,7 @@ impl Sink {
     async fn part(&self, number: u32, bytes: Vec<u8>) -> Result<(), Stop> {
         let name = self.names.part(number).ok_or_else(super::bad_name)?;
         self.store.put(&name, PutPayload::from(bytes)).await?;
+        self.tighten(&name);
         Ok(())
     }
 

@@ -86,6 +86,42 @@ fn a_folder_has_the_log_in_parts_over_restarts() {
     });
 }
 
+#[cfg(unix)]
+#[test]
+fn folder_and_its_files_are_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    fn modes(folder: &std::path::Path, all: &mut Vec<(std::path::PathBuf, u32)>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            all.push((path.clone(), path.metadata().expect("it exists").permissions().mode() & 0o777));
+            if path.is_dir() {
+                modes(&path, all);
+            }
+        }
+    }
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (home, kept) = (folder.path().join("home"), folder.path().join("kept"));
+        let own = kept.join("sessions/s%201");
+        for round in 0..2 {
+            let sink = Sink::folder(&kept, &session()).expect("a sink");
+            let outbox = open(&home);
+            write(&outbox, 300);
+            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+            let mut all = Vec::new();
+            modes(&kept, &mut all);
+            assert!(all.len() > 5, "{all:?}");
+            for (path, mode) in all {
+                assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "round {round}: {}", path.display());
+            }
+            // As an earlier version left it.
+            for (path, mode) in [(own.clone(), 0o755), (own.join("log"), 0o755), (own.join("messages.json"), 0o644)] {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+            }
+        }
+    });
+}
+
 #[test]
 fn who_comes_later_fences_who_was_there_before() {
     runtime().block_on(async {

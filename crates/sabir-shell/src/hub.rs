@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqwest::Url;
 use rustls::ClientConfig;
-use sabir_protocol::SessionId;
+use sabir_protocol::{SessionId, is_loopback};
 
 use crate::Failure;
 
@@ -103,6 +103,11 @@ impl Hub {
         self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()))
     }
 
+    /// Whether a token is sent, without encryption, to another machine.
+    pub fn exposes_token(&self) -> bool {
+        self.token.is_some() && self.tls.is_none() && !is_loopback(self.socket.host_str().unwrap_or_default())
+    }
+
     /// How to speak TLS, where the address says so.
     pub fn tls(&self) -> Option<&Arc<ClientConfig>> {
         self.tls.as_ref()
@@ -159,6 +164,17 @@ mod tests {
         for bad in ["", "h", "ftp://h", "ws://", "ws://u:p@h", "ws://u@h"] {
             assert!(hub(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn token_is_exposed_by_plain_address_of_other_machine() {
+        let exposes = |address: &str, token: Option<&str>| {
+            let token = token.map(|token| Token::new(token).expect("a token"));
+            Hub::new(address, &"s".parse().expect("a session"), token).expect("a hub").exposes_token()
+        };
+        assert!(exposes("ws://hub.example", Some("t")) && exposes("http://10.0.0.1:80/own/path", Some("t")));
+        assert!(!exposes("ws://hub.example", None) && !exposes("wss://hub.example", Some("t")));
+        assert!(!exposes("ws://127.0.0.1:7421", Some("t")) && !exposes("ws://[::1]:7421", Some("t")));
     }
 
     #[test]

@@ -356,6 +356,10 @@ pub(crate) struct TuiArguments {
     /// A token of the hub that may watch [default: `SABIR_TOKEN`].
     #[arg(long, value_name = "TOKEN", requires = "hub")]
     pub(crate) token: Option<String>,
+
+    /// Send the token to another machine without TLS (`http://`), where everybody in between can read it.
+    #[arg(long, requires = "hub")]
+    pub(crate) insecure: bool,
 }
 
 /// Play three small runs of different agents, on the terminal and on a page.

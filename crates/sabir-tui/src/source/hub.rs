@@ -10,7 +10,7 @@ use std::time::Duration;
 use sabir_core::fold::Overview;
 use sabir_core::readable;
 use sabir_core::time::Timestamp;
-use sabir_protocol::{SessionId, Taken};
+use sabir_protocol::{SessionId, Taken, is_loopback};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -101,6 +101,19 @@ impl Hub {
             None => format!("http://{}", address.trim_end_matches('/')),
         };
         Self { agent, address, token }
+    }
+
+    /// The host and the port in the address.
+    pub fn host(&self) -> String {
+        let uri = self.address.parse::<ureq::http::Uri>().ok();
+        uri.and_then(|uri| uri.authority().map(ToString::to_string)).unwrap_or_else(|| self.address.clone())
+    }
+
+    /// Whether a token is sent, without encryption, to another machine.
+    pub fn exposes_token(&self) -> bool {
+        let is_local = |uri: ureq::http::Uri| uri.host().is_some_and(is_loopback);
+        let is_encrypted = self.address.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+        self.token.is_some() && !is_encrypted && !self.address.parse().is_ok_and(is_local)
     }
 
     /// Reads a stream of events until it breaks off, or the taker has had enough, which is `Ok`.
@@ -337,5 +350,22 @@ mod tests {
         ] {
             assert_eq!(Hub::new(given, None).name(), used);
         }
+    }
+
+    #[test]
+    fn token_is_exposed_by_plain_address_of_other_machine() {
+        let exposes = |address: &str| Hub::new(address, Some("t".to_owned())).exposes_token();
+        assert!(["http://hub.example", "ws://hub.example:80", "hub.example:7421", "http://10.0.0.1"].into_iter().all(exposes));
+        let safe = [
+            "https://hub.example",
+            "wss://hub.example",
+            "HTTPS://hub.example",
+            "127.0.0.1:7421",
+            "http://[::1]:7421/",
+            "http://localhost",
+        ];
+        assert!(!safe.into_iter().any(exposes));
+        assert!(!Hub::new("http://hub.example", None).exposes_token());
+        assert_eq!(Hub::new("ws://hub.example:80/", None).host(), "hub.example:80");
     }
 }

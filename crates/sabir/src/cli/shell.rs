@@ -15,7 +15,7 @@ use super::AskArguments;
 /// agent.
 ///
 /// After `--` stand the agent, its prompt, and arguments for the agent itself. Without a prompt it waits for one from the hub.
-/// The environment may say the same as the options: `RUNNER_ADAPTER`, `WS_URL`, `SESSION_ID`, `S3_BUCKET`, `S3_PREFIX`,
+/// The environment may say the same as the options: `RUNNER_ADAPTER`, `WS_URL`, `WS_INSECURE`, `SESSION_ID`, `S3_BUCKET`, `S3_PREFIX`,
 /// `WORKFLOW_ID`, `WORKSPACE_SLUG`, `INPUT_REPO`, `INPUT_BRANCH`, `OUTPUT_REPO`, `OUTPUT_BRANCH`. The token is in `AUTH_TOKEN` or in a
 /// file, never on the command line. Exits as `sabir run` does; with 6 when something could not be delivered.
 #[derive(Args)]
@@ -35,6 +35,10 @@ pub(crate) struct ShellArguments {
     /// The address of the hub, like `wss://hub.example`.
     #[arg(long, value_name = "URL", help_heading = "Delivery")]
     pub(crate) hub: Option<String>,
+
+    /// Send the token to another machine without TLS (`ws://`), where everybody in between can read it.
+    #[arg(long, help_heading = "Delivery")]
+    pub(crate) insecure: bool,
 
     /// A file with the token for the hub.
     #[arg(long, value_name = "FILE", help_heading = "Delivery")]

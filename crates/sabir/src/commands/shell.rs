@@ -115,6 +115,10 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
     let token = token(arguments.token_file.as_deref())?;
     let redactor = Arc::new(Redactor::new(secrets(arguments, token.as_ref())?)?);
     let hub = given(arguments.hub.as_ref(), "WS_URL").map(|address| Hub::new(&address, &session, token)).transpose()?;
+    let insecure = arguments.insecure || given(None, "WS_INSECURE").is_some_and(|value| value != "0");
+    if let Some(hub) = hub.as_ref().filter(|hub| hub.exposes_token() && !insecure) {
+        return Err(exposed(&hub.name()).hint("use wss://, or --insecure (WS_INSECURE=1) where the network is trusted"));
+    }
     if hub.is_none() && task.prompt.is_none() {
         let hint = "give one after the agent, or --hub (WS_URL) so that it can come from there";
         return Err(Failure::usage("there is no prompt, and no hub that could send one").hint(hint));
@@ -144,6 +148,11 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
         status: watch::Sender::new(Status::default()),
         session,
     })
+}
+
+/// A token that everybody on the network could read.
+pub(crate) fn exposed(host: &str) -> Failure {
+    Failure::usage(format!("the token would go to {host} unencrypted, for everybody in between to read"))
 }
 
 fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSink>, Failure> {

@@ -8,6 +8,7 @@ use sabir_tui::source::hub::Hub;
 use sabir_tui::source::local::Local;
 use sabir_tui::terminal::Options;
 
+use super::shell::exposed;
 use crate::cli::TuiArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -22,7 +23,11 @@ pub(crate) fn run(arguments: TuiArguments) -> Result<Exit, Failure> {
     let source: Arc<dyn sabir_tui::Source> = match &arguments.hub {
         Some(address) => {
             let token = arguments.token.or_else(|| std::env::var("SABIR_TOKEN").ok().filter(|token| !token.is_empty()));
-            Arc::new(Hub::new(address, token))
+            let hub = Hub::new(address, token);
+            if hub.exposes_token() && !arguments.insecure {
+                return Err(exposed(&hub.host()).hint("use https://, or --insecure where the network is trusted"));
+            }
+            Arc::new(hub)
         }
         None => Arc::new(local()),
     };

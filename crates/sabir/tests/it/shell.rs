@@ -16,7 +16,9 @@ use crate::{sabir, stderr, stdout};
 fn shell(home: &Path) -> Command {
     let mut command = sabir();
     command.arg("shell").env("SABIR_HOME", home);
-    for name in ["RUNNER_ADAPTER", "WS_URL", "AUTH_TOKEN", "SESSION_ID", "OUTPUT_REPO", "INPUT_REPO", "WORKSPACE_SLUG"] {
+    for name in
+        ["RUNNER_ADAPTER", "WS_URL", "WS_INSECURE", "AUTH_TOKEN", "SESSION_ID", "OUTPUT_REPO", "INPUT_REPO", "WORKSPACE_SLUG"]
+    {
         command.env_remove(name);
     }
     command
@@ -139,6 +141,29 @@ fn a_token_that_is_not_known_is_told_at_once_and_never_shown() {
     assert_eq!(code(&output), 6, "{}", stderr(&output));
     assert!(stderr(&output).contains("this token is not known") && !stderr(&output).contains("sesame"), "{}", stderr(&output));
     assert!(refusing.join().expect("answered").contains("Bearer sesame-sesame"));
+}
+
+#[test]
+fn token_is_not_sent_unencrypted_to_another_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A name that is never resolved, and nothing is waited for.
+    let run = |hub: &str, token: Option<&str>, insecure: Option<&str>| {
+        let mut command = shell(folder.path());
+        command.args(["--flush", "0s", "--hub", hub]).args(insecure).envs(token.map(|token| ("AUTH_TOKEN", token)));
+        command.args(["--", "localexec", "true"]).output().expect("it ends")
+    };
+    let refused = run("ws://hub.invalid", Some("sesame-sesame"), None);
+    let said = stderr(&refused);
+    assert_eq!(code(&refused), 2, "{said}");
+    assert!(said.contains("the token would go to hub.invalid unencrypted") && said.contains("--insecure"), "{said}");
+    for (hub, token, insecure) in [
+        ("ws://hub.invalid", Some("sesame-sesame"), Some("--insecure")),
+        ("ws://hub.invalid", None, None),
+        ("ws://127.0.0.1:1", Some("sesame-sesame"), None),
+    ] {
+        let output = run(hub, token, insecure);
+        assert!(!stderr(&output).contains("unencrypted") && code(&output) != 2, "{hub}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Lists of sessions, and one of them: in short, its results, its log.
 
-use axum::Json;
-use axum::body::{Body, Bytes};
+use std::sync::Arc;
+
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use futures_util::stream;
 use sabir_core::fold::{Overview, Phase, SessionResult};
 use sabir_core::time::Timestamp;
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Deed;
-use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
+use crate::hub::{Asker, Hub, Named, Peer, Refused, Shared, malformed};
 use crate::log::{Filter, Limit, Session};
 use crate::openapi::Refusals;
 
@@ -257,12 +259,13 @@ pub(crate) async fn log(
     after: Result<Query<After>, QueryRejection>,
 ) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
-    log_after(hub, id, after).await
+    log_after(hub, asker, id, after).await
 }
 
 /// The answer that is the log of a session.
 pub(crate) async fn log_after(
     hub: Shared,
+    asker: Asker,
     id: SessionId,
     after: Result<Query<After>, QueryRejection>,
 ) -> Result<Response, Refused> {
@@ -270,7 +273,7 @@ pub(crate) async fn log_after(
     let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());
     // It ends where the log ended when it was asked for, also when more comes meanwhile.
-    let pages = stream::try_unfold((hub, id, after), move |(hub, id, at)| async move {
+    let pages = stream::try_unfold((Arc::clone(&hub), id, after), move |(hub, id, at)| async move {
         if at >= length {
             return Ok(None);
         }
@@ -281,7 +284,7 @@ pub(crate) async fn log_after(
         Ok::<_, sabir_protocol::Refusal>(Some((Bytes::from(bytes), (hub, id, last))))
     });
     let headers = [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, disposition)];
-    Ok((headers, Body::from_stream(pages)).into_response())
+    Ok((headers, hub.body(asker, pages)).into_response())
 }
 
 /// Whether the hub can do its work.
@@ -292,10 +295,14 @@ pub(crate) async fn log_after(
     tag = "hub",
     responses(
         (status = 200, description = "It can", body = String, content_type = "text/plain"),
+        (status = 429, description = "Too many requests"),
         (status = 503, description = "It can't, or is about to stop"),
     )
 )]
-pub(crate) async fn health(State(hub): State<Shared>) -> Result<&'static str, Refused> {
+pub(crate) async fn health(State(hub): State<Shared>, peer: Option<Extension<Peer>>) -> Result<&'static str, Refused> {
+    let address = peer.map(|Extension(peer)| peer.address.to_string()).unwrap_or_default();
+    // Who checks the health of the hub is not kept from it by others who guess tokens from the same address.
+    hub.pace.step(&format!("{address} health"))?;
     if *hub.stop.borrow() {
         return Err(hub.stopping().await.into());
     }

@@ -72,6 +72,21 @@ impl Visitor {
     }
 }
 
+fn unknown() -> Refusal {
+    Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
+}
+
+/// The token in the headers: its id, and all of it.
+fn presented(headers: &HeaderMap) -> Result<(&str, &str), Refusal> {
+    let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
+    let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+    let text = value.to_str().map_err(|_| unknown())?;
+    let (scheme, whole) = text.split_once(' ').ok_or_else(unknown)?;
+    let whole = whole.trim();
+    let id = token::id(whole).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unknown)?;
+    Ok((id, whole))
+}
+
 type Table = Arc<HashMap<String, Arc<Token>>>;
 
 /// The tokens that are known.
@@ -88,27 +103,20 @@ impl Gate {
         Self { open, log, table: watch::channel(Table::default()).0 }
     }
 
-    /// Who asks.
-    pub(crate) async fn visitor(&self, headers: &HeaderMap, from: IpAddr) -> Result<Visitor, Refusal> {
+    /// Who asks, as far as it is known without asking the log: `None` for the id of a token that is not in the table.
+    pub(crate) fn known(&self, headers: &HeaderMap, from: IpAddr) -> Result<Option<Visitor>, Refusal> {
         if self.open {
-            return Ok(Visitor::Anybody(from));
+            return Ok(Some(Visitor::Anybody(from)));
         }
-        let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
-        let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
-        let unknown = || Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out");
-        let text = value.to_str().map_err(|_| unknown())?;
-        let (scheme, whole) = text.split_once(' ').ok_or_else(unknown)?;
-        let whole = whole.trim();
-        let id = token::id(whole).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unknown)?;
-        let mut token = self.table.borrow().get(id).cloned();
-        if token.is_none() {
-            self.look().await?;
-            token = self.table.borrow().get(id).cloned();
-        }
-        match token.filter(|token| token.is_of(whole) && token.is_good(now())) {
-            Some(token) => Ok(Visitor::Holder(token)),
-            None => Err(unknown()),
-        }
+        let (id, whole) = presented(headers)?;
+        let Some(token) = self.table.borrow().get(id).cloned() else { return Ok(None) };
+        if token.is_of(whole) && token.is_good(now()) { Ok(Some(Visitor::Holder(token))) } else { Err(unknown()) }
+    }
+
+    /// Who asks. Reads the tokens again, since the token may have been created a moment ago.
+    pub(crate) async fn look_up(&self, headers: &HeaderMap, from: IpAddr) -> Result<Visitor, Refusal> {
+        self.look().await?;
+        self.known(headers, from)?.ok_or_else(unknown)
     }
 
     /// Reads the tokens again.

@@ -8,15 +8,16 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use sabir_protocol::{Code, Order, OrderKind};
+use sabir_protocol::{Code, Order, OrderKind, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::audit::Entry;
 use crate::auth::Deed;
 use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::ingest::http::body;
-use crate::log::{Placed, Trouble};
+use crate::log::{Added, PENDING_BYTES, Placed, Trouble};
 use crate::openapi::Refusals;
 
 /// A prompt is at most so long, with what stands around it.
@@ -126,15 +127,25 @@ pub(crate) async fn put(
     let who = asker.visitor.name();
     let kind = wanted.kind;
     let order = wanted.order(who.clone()).map_err(malformed)?;
-    let order = hub.log.add_order(&session, order, now()).await.map_err(|trouble| hub.trouble(trouble))?;
-    let order = order.ok_or(Code::NotFound)?;
+    let order = match hub.log.add_order(&session, order, now()).await.map_err(|trouble| hub.trouble(trouble))? {
+        Added::Order(order) => order,
+        Added::NoSession => return Err(Code::NotFound.into()),
+        Added::Full { pending } => {
+            let what = format!(
+                "{pending} bytes of orders wait for the shell of this session, and at most {PENDING_BYTES} may: nothing more is \
+                 taken until it has dealt with some"
+            );
+            return Err(Refusal { retry_after_seconds: Some(30), ..Refusal::new(Code::SlowDown, what) }.into());
+        }
+    };
     hub.counts.orders.add(1);
     let what = match kind {
         Kind::Prompt => "prompt",
         Kind::Cancel => "cancel",
         Kind::Permission => "permission",
     };
-    noted(&hub, hub.audit.note(&who, what, session.as_str(), Some(order.order), None).await);
+    let entry = Entry { who: &who, what, session: Some(session.as_str()), order: Some(order.order), ..Entry::default() };
+    noted(&hub, hub.audit.note(&entry).await);
     Ok((StatusCode::CREATED, Json(Numbered { order: order.order })).into_response())
 }
 

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use sabir_protocol::{Code, Refusal};
 
-use crate::hub::{Refused, Shared};
+use crate::hub::{Client, Peer, Refused, Shared};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
@@ -63,16 +63,21 @@ fn name(host: &str) -> &str {
 }
 
 /// Turns away who does not come by the right door.
-pub(crate) async fn check(State(hub): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(hub): State<Shared>, mut request: Request, next: Next) -> Response {
     hub.counts.requests.add(1);
+    let client = Client::default();
+    request.extensions_mut().insert(client.clone());
+    let address = request.extensions().get::<Peer>().map(|peer| peer.address.to_string()).unwrap_or_default();
     let authority = request.uri().authority().map(ToString::to_string);
-    match hub.door.lets_in(request.headers(), authority.as_deref()) {
+    let response = match hub.door.lets_in(request.headers(), authority.as_deref()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => {
             hub.counts.turned_away.add(1);
             Refused(refusal).into_response()
         }
-    }
+    };
+    hub.audit.answered(client.0.get().unwrap_or(&address), response.status().as_u16());
+    response
 }
 
 #[cfg(test)]

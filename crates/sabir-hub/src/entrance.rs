@@ -19,9 +19,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use utoipa::ToSchema;
 
+use crate::audit::Entry;
 use crate::auth::token::{Scope, Token, hashed, hexadecimal, same};
 use crate::auth::{Deed, Visitor};
 use crate::clock::now;
+use crate::control::noted;
 use crate::hub::{Asker, Peer, Refused, Shared, malformed};
 use crate::ingest::http::body;
 use crate::lock::locked;
@@ -125,7 +127,8 @@ pub(crate) async fn enter(
     let expires = Timestamp::from_millis(created.as_millis() + LASTS);
     let made = Token::new(vec![entrance.0.scope.clone()], Some("a page".to_owned()), created, expires);
     let (kept, token) = made.ok_or_else(|| Refusal::new(Code::Unavailable, "the system has no randomness"))?;
-    hub.log.add_token(kept).await.map_err(|trouble| hub.trouble(trouble))?;
+    hub.log.add_token(kept.clone()).await.map_err(|trouble| hub.trouble(trouble))?;
+    noted(&hub, hub.audit.note(&Entry::of_token(&address, "login", &kept)).await);
     Ok(Json(Pass { token }))
 }
 

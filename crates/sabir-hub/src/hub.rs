@@ -2,20 +2,23 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, TryStreamExt as _, stream};
 use sabir_protocol::{Code, FromHub, Refusal, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::artifact::Folder;
 use crate::audit::Audit;
 use crate::auth::{Deed, Gate, Visitor};
+use crate::control::noted;
 use crate::door::Door;
 use crate::entrance::Entrance;
 use crate::live::Live;
@@ -42,6 +45,8 @@ pub struct Limits {
     pub heartbeat: Duration,
     /// How long the head of a request, its body, or a hello may take.
     pub patience: Duration,
+    /// How often refusals are written to the audit log.
+    pub audit: Duration,
 }
 
 impl Default for Limits {
@@ -55,6 +60,7 @@ impl Default for Limits {
             artifact_bytes: 1 << 30,
             heartbeat: Duration::from_secs(15),
             patience: Duration::from_secs(10),
+            audit: Duration::from_secs(60),
         }
     }
 }
@@ -107,13 +113,14 @@ impl Hub {
     pub(crate) fn new(log: Arc<dyn Log>, settings: Settings, stop: watch::Receiver<bool>) -> std::io::Result<Self> {
         let Settings { folder, open, hosts, origins, limits, entrance, local, notes } = settings;
         let counts = Arc::new(Counts::default());
+        let quota = log.quota();
         Ok(Self {
             gate: Gate::new(Arc::clone(&log), open),
             live: Arc::new(Live::new(Arc::clone(&log), Arc::clone(&counts))),
             log,
             counts,
-            audit: Audit::open(&folder)?,
-            artifacts: Folder::new(&folder),
+            audit: Audit::open(&folder, Arc::clone(&quota))?,
+            artifacts: Folder::open(&folder, quota)?,
             door: Door::new(hosts, origins),
             pace: Pace::new(limits.requests_per_second),
             room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes).div_ceil(1 << 10))),
@@ -132,6 +139,38 @@ impl Hub {
         // With nobody who listens, or too much to say, the count is what remains.
         let _ = self.notes.try_send(trouble.to_string());
         trouble.into()
+    }
+
+    /// Tells the operator.
+    pub(crate) fn note(&self, text: String) {
+        let _ = self.notes.try_send(text);
+    }
+
+    /// Writes the refusals of each interval to the audit log.
+    pub(crate) async fn keep_auditing(self: Arc<Self>) {
+        let mut every = tokio::time::interval(self.limits.audit);
+        every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            every.tick().await;
+            noted(&self, self.audit.flush().await);
+        }
+    }
+
+    /// A body that breaks off when the token of who reads it is revoked or runs out.
+    pub(crate) fn body<E>(self: &Arc<Self>, asker: Asker, chunks: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> Body
+    where
+        E: Into<axum::BoxError> + Send + 'static,
+    {
+        let hub = Arc::clone(self);
+        let turned_away = Box::pin(async move { hub.gate.turned_away(&asker.visitor).await });
+        let guarded = stream::try_unfold((Box::pin(chunks), turned_away), async |(mut chunks, mut turned_away)| {
+            tokio::select! {
+                biased;
+                refusal = &mut turned_away => Err(refusal.into()),
+                chunk = chunks.try_next() => Ok::<_, axum::BoxError>(chunk.map_err(Into::into)?.map(|chunk| (chunk, (chunks, turned_away)))),
+            }
+        });
+        Body::from_stream(guarded)
     }
 
     /// Waits until the hub is about to stop.
@@ -186,6 +225,10 @@ pub(crate) struct Peer {
     pub(crate) place: Option<Arc<OwnedSemaphorePermit>>,
 }
 
+/// The name of a client in the audit log, for who answers the request: filled in once its token is known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Client(pub(crate) Arc<OnceLock<String>>);
+
 /// Who asks: somebody whom the hub knows, and who does not ask too often.
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
@@ -205,15 +248,27 @@ impl FromRequestParts<Shared> for Asker {
     async fn from_request_parts(parts: &mut Parts, hub: &Shared) -> Result<Self, Refused> {
         let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), place: None };
         let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
-        let found = hub.gate.visitor(&parts.headers, peer.address).await;
-        // Who has no good token is counted by its address, so that guessing is slow as well.
-        let mut key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
-        if found.is_ok() && parts.uri.path().starts_with("/v1/shells/") {
+        let visitor = match hub.gate.known(&parts.headers, peer.address) {
+            Ok(Some(visitor)) => visitor,
+            other => {
+                // Who has no token that is known is counted by its address before the log is asked, so that guessing is slow.
+                hub.pace.step(&peer.address.to_string())?;
+                let found = match other {
+                    Err(refusal) => Err(refusal),
+                    Ok(_) => hub.gate.look_up(&parts.headers, peer.address).await,
+                };
+                found.inspect_err(|_| hub.counts.turned_away.add(1))?
+            }
+        };
+        if let Some(Client(name)) = parts.extensions.get() {
+            let _ = name.set(visitor.name());
+        }
+        let mut key = visitor.key();
+        if parts.uri.path().starts_with("/v1/shells/") {
             // Where nobody needs a token, people who ask often must not keep the shells of their machine from the hub.
             key.push_str(" shells");
         }
         hub.pace.step(&key)?;
-        let visitor = found.inspect_err(|_| hub.counts.turned_away.add(1))?;
         Ok(Self { visitor, _place: peer.place })
     }
 }

@@ -19,13 +19,14 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use sabir_core::time::Timestamp;
 use sabir_protocol::batch::{self, HEAD, NotABatch};
-use sabir_protocol::{Code, Hello, MAX_MESSAGE, Refusal, SUBPROTOCOL, SessionId, VERSION};
+use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SUBPROTOCOL, SessionId, VERSION};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
+use crate::log::rules::size;
 use crate::log::{Append, Appended, Trouble};
 
 /// The WebSocket of a shell.
@@ -88,6 +89,21 @@ fn check_hello(hello: &Hello, session: &SessionId) -> Result<(), Refusal> {
 fn check_writer(writer: &str) -> Result<(), Refusal> {
     let plain = (1..=64).contains(&writer.len()) && writer.bytes().all(|byte| byte.is_ascii_graphic());
     plain.then_some(()).ok_or_else(|| Refusal::new(Code::Malformed, "the id of a writer has 1 to 64 visible characters"))
+}
+
+/// Bytes of pending orders in one welcome. More of them wait only in sessions of earlier versions.
+const WELCOME_ORDERS: usize = MAX_MESSAGE + MAX_MESSAGE / 2;
+
+/// Leaves as many orders as fit in a welcome, and at least one.
+fn fit_welcome(orders: &mut Vec<Order>) {
+    let mut bytes = 0;
+    let fits = |order: &&Order| {
+        let is_first = bytes == 0;
+        bytes += size(order);
+        is_first || bytes <= WELCOME_ORDERS
+    };
+    let count = orders.iter().take_while(fits).count();
+    orders.truncate(count);
 }
 
 /// The fields of a message that the hub reads.

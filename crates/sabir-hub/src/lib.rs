@@ -10,7 +10,7 @@
 
 mod api;
 mod artifact;
-mod audit;
+pub mod audit;
 pub mod auth;
 mod clock;
 mod control;
@@ -26,6 +26,7 @@ mod metrics;
 mod openapi;
 mod pace;
 mod page;
+pub mod quota;
 mod serve;
 pub mod tls;
 pub mod usage;

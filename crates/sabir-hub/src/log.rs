@@ -14,12 +14,13 @@ pub mod embedded;
 mod heads;
 pub mod local;
 pub mod memory;
-mod rules;
+pub(crate) mod rules;
 pub(crate) mod words;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use sabir_core::fold::{Overview, Phase};
@@ -30,6 +31,7 @@ use tokio::sync::{broadcast, watch};
 use utoipa::ToSchema;
 
 use crate::auth::token::Token;
+use crate::quota::Quota;
 use crate::usage::{Cube, Period};
 
 /// An answer that takes its time.
@@ -54,13 +56,13 @@ pub trait Log: Send + Sync + 'static {
     /// Sessions that have changed, as they do. Who listens too slowly is told that it missed some.
     fn changes(&self) -> broadcast::Receiver<SessionId>;
 
-    /// Puts an order to a session and gives it its number; `None` when the session is not known.
-    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>>;
+    /// Puts an order to a session and gives it its number, if the orders that wait do not take too much.
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added>;
 
     /// The orders after a number, in order.
     fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>>;
 
-    /// What became of an order. The first word counts; `false` when there is no such order.
+    /// What became of an order. The first answer counts; `false` when there was one, or there is no such order.
     fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool>;
 
     /// Keeps what the messages up to a number say in short. An older word never replaces a newer one.
@@ -108,6 +110,28 @@ pub trait Log: Send + Sync + 'static {
 
     /// A token may not be used any more; `false` when there is none of that id.
     fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool>;
+
+    /// What the log and all that is kept beside it may take, together.
+    fn quota(&self) -> Arc<Quota> {
+        Arc::default()
+    }
+}
+
+/// Bytes of the pending orders of a session, so that they fit in a welcome.
+pub(crate) const PENDING_BYTES: usize = 1 << 20;
+
+/// What became of a new order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// It is kept, and has a number.
+    Order(Order),
+    /// The session is not known.
+    NoSession,
+    /// Too many bytes of orders are pending.
+    Full {
+        /// How many.
+        pending: usize,
+    },
 }
 
 /// What became of a hello.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sabir_protocol::{Code, Refusal};
 
@@ -29,7 +29,27 @@ impl Pace {
         self.step_at(key, Instant::now())
     }
 
+    /// Takes `cost` from the bucket of somebody who is not refused but read more slowly, and returns for how long to read nothing.
+    pub(crate) fn spend(&self, key: &str, cost: f64) -> Duration {
+        self.spend_at(key, cost, Instant::now())
+    }
+
     fn step_at(&self, key: &str, now: Instant) -> Result<(), Refusal> {
+        let level = self.take_at(key, 1.0, now, 1.0);
+        if level < 1.0 {
+            let refusal = Refusal::new(Code::SlowDown, "too many requests");
+            return Err(Refusal { retry_after_seconds: Some(1), ..refusal });
+        }
+        Ok(())
+    }
+
+    fn spend_at(&self, key: &str, cost: f64, now: Instant) -> Duration {
+        let level = self.take_at(key, cost, now, f64::NEG_INFINITY) - cost;
+        Duration::from_secs_f64((-level / self.per_second).max(0.0))
+    }
+
+    /// Takes `cost` from a bucket that holds at least `least`, and returns what it held before.
+    fn take_at(&self, key: &str, cost: f64, now: Instant, least: f64) -> f64 {
         let full = self.per_second * BURST_SECONDS;
         let filled =
             |(level, at): (f64, Instant)| (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full);
@@ -38,12 +58,10 @@ impl Pace {
             buckets.retain(|_, bucket| filled(*bucket) < full);
         }
         let level = buckets.get(key).map_or(full, |bucket| filled(*bucket));
-        if level < 1.0 {
-            let refusal = Refusal::new(Code::SlowDown, "too many requests");
-            return Err(Refusal { retry_after_seconds: Some(1), ..refusal });
+        if level >= least {
+            buckets.insert(key.to_owned(), (level - cost, now));
         }
-        buckets.insert(key.to_owned(), (level - 1.0, now));
-        Ok(())
+        level
     }
 }
 
@@ -62,5 +80,15 @@ mod tests {
         assert!(pace.step_at("b", start).is_ok());
         let later = start + Duration::from_secs(1);
         assert_eq!((0..100).filter(|_| pace.step_at("a", later).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn spending_beyond_the_bucket_tells_how_long_to_pause() {
+        let pace = Pace::new(10);
+        let start = Instant::now();
+        let pauses: Vec<u128> = (0..22).map(|_| pace.spend_at("a", 1.0, start).as_millis()).collect();
+        assert_eq!((&pauses[..20], &pauses[20..]), (&[0; 20][..], &[100, 200][..]));
+        assert!(pace.step_at("a", start).is_err() && pace.step_at("b", start).is_ok());
+        assert_eq!(pace.spend_at("a", 0.5, start + Duration::from_secs(1)).as_millis(), 0);
     }
 }

@@ -27,8 +27,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::control::noted;
 use crate::hub::{Hub, Peer, Refused, Settings, Shared};
 use crate::log::Log;
+use crate::tls::Certificates;
 use crate::{api, artifact, control, door, entrance, ingest, message, metrics, openapi, page, usage, watch as watching};
 
 /// How long connections have to end by themselves when the hub stops.
@@ -43,7 +45,7 @@ pub async fn serve(
     listener: TcpListener,
     log: Arc<dyn Log>,
     settings: Settings,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: Option<Certificates>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (stopper, stopped) = watch::channel(false);
@@ -53,8 +55,9 @@ pub async fn serve(
     background.spawn(hub.gate.clone().keep_looking());
     background.spawn(Arc::clone(&hub.live).keep_sweeping());
     background.spawn(Arc::clone(&hub.live).catch_up());
+    background.spawn(Arc::clone(&hub).keep_auditing());
     let router = router(&hub);
-    let tls = tls.map(TlsAcceptor::from);
+    let tls = tls.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
@@ -71,7 +74,8 @@ pub async fn serve(
             let _ = stream.set_nodelay(true);
             match tls {
                 None => speak(&hub, stream, peer, router).await,
-                Some(tls) => {
+                Some(certificates) => {
+                    let tls = TlsAcceptor::from(certificates.current(|failed| hub.note(failed)));
                     // Who does not finish a handshake in time has nothing to say.
                     if let Ok(Ok(stream)) = tokio::time::timeout(hub.limits.patience, tls.accept(stream)).await {
                         speak(&hub, stream, peer, router).await;
@@ -83,6 +87,8 @@ pub async fn serve(
     drop(listener);
     let _ = stopper.send(true);
     let all = async { while connections.join_next().await.is_some() {} };
+    background.abort_all();
+    while background.join_next().await.is_some() {}
     // Shells that went over to a WebSocket are tasks of their own, and hold the hub until they have said goodbye.
     let upgraded = async {
         while Arc::strong_count(&hub) > 1 {
@@ -96,8 +102,7 @@ pub async fn serve(
     })
     .await;
     connections.abort_all();
-    background.abort_all();
-    while background.join_next().await.is_some() {}
+    noted(&hub, hub.audit.flush().await);
     hub.live.sweep(true).await;
     Ok(())
 }

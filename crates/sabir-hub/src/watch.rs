@@ -256,6 +256,7 @@ pub(crate) async fn socket(
 
 async fn show(mut watcher: Watcher, socket: WebSocket) {
     let (mut to, mut from) = socket.split();
+    let (hub, key) = (Arc::clone(&watcher.hub), watcher.asker.visitor.key());
     let all = async {
         let refusal = loop {
             let page = match watcher.next().await {
@@ -275,8 +276,12 @@ async fn show(mut watcher: Watcher, socket: WebSocket) {
         let frame = axum::extract::ws::CloseFrame { code: refusal.code.close(), reason: refusal.message.into() };
         to.send(Message::Close(Some(frame))).await
     };
-    // What a watcher sends is not read for what it says, only for its end.
-    let gone = async { while from.next().await.is_some_and(|frame| !matches!(frame, Ok(Message::Close(_)) | Err(_))) {} };
+    // What a watcher sends is not read for what it says, only for its end; many frames are read slowly.
+    let gone = async {
+        while from.next().await.is_some_and(|frame| !matches!(frame, Ok(Message::Close(_)) | Err(_))) {
+            tokio::time::sleep(hub.pace.spend(&key, 1.0)).await;
+        }
+    };
     tokio::select! {
         _ = all => {}
         () = gone => {}

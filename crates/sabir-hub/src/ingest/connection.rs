@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Error as SocketError;
 
-use super::{check_hello, ready, settle};
+use super::{check_hello, fit_welcome, ready, settle};
 use crate::auth::Visitor;
 use crate::hub::{Asker, Shared};
 use crate::live::Connected;
@@ -20,6 +20,11 @@ use crate::log::{Append, Appended, Begun, Head, Trouble};
 
 /// No more batches of one connection are dealt with at the same time.
 const ON_THE_WAY: usize = 4;
+
+/// What frames cost in the bucket of their connection, where a request costs 1. A batch is acknowledged after a commit, so the disk
+/// already slows its sender down.
+const FRAME_COST: f64 = 1.0;
+const BATCH_COST: f64 = 0.1;
 
 /// A batch that is on its way to the disk, and its share of the room.
 type Pending = Pin<Box<dyn Future<Output = (Append, Result<Appended, Trouble>)> + Send>>;
@@ -38,6 +43,9 @@ impl From<Refusal> for End {
 
 pub(super) async fn serve(hub: Shared, mut socket: WebSocket, session: SessionId, asker: Asker) {
     let end = talk(&hub, &mut socket, &session, &asker.visitor).await;
+    if let End::Said(refusal) = &end {
+        hub.audit.answered(&asker.visitor.name(), refusal.code.status());
+    }
     let close = |code: u16, reason: &str| {
         // A close frame has room for 123 bytes.
         let reason: String = reason.chars().take(100).filter(char::is_ascii).collect();
@@ -73,6 +81,10 @@ struct Connection<'h> {
     /// The last order that was given out.
     orders: u64,
     pending: FuturesOrdered<Pending>,
+    /// The bucket that frames are paid from: a session has one connection, and connecting again does not fill it.
+    bucket: String,
+    /// Nothing is read before this, because too many frames came.
+    paused: Instant,
     heard: Instant,
     said: Instant,
     head: watch::Receiver<Head>,
@@ -80,12 +92,13 @@ struct Connection<'h> {
 }
 
 async fn talk(hub: &Shared, socket: &mut WebSocket, session: &SessionId, visitor: &Visitor) -> End {
+    let bucket = format!("{} {session} frames", visitor.key());
     let first = async {
         loop {
             match next(socket).await? {
                 Some(Message::Text(text)) => return Ok(text),
                 Some(Message::Binary(_)) => return Err(Refusal::new(Code::Malformed, "the first frame is a hello").into()),
-                Some(_) => {}
+                Some(_) => tokio::time::sleep(hub.pace.spend(&bucket, FRAME_COST)).await,
                 None => return Err(End::Quiet),
             }
         }
@@ -102,7 +115,7 @@ async fn talk(hub: &Shared, socket: &mut WebSocket, session: &SessionId, visitor
         Ok(Err(end)) => return end,
         Err(_) => return Refusal::new(Code::Unavailable, "no hello came in time").into(),
     };
-    match begin(hub, socket, session, hello).await {
+    match begin(hub, socket, session, bucket, hello).await {
         Ok(connection) => match connection.run(visitor).await {
             Ok(()) => End::Quiet,
             Err(end) => end,
@@ -131,12 +144,13 @@ async fn begin<'h>(
     hub: &'h Shared,
     socket: &'h mut WebSocket,
     session: &'h SessionId,
+    bucket: String,
     hello: Hello,
 ) -> Result<Connection<'h>, End> {
     check_hello(&hello, session)?;
     let writer = hello.writer.clone();
     let begun = hub.log.begin(hello, true).await.map_err(|trouble| hub.trouble(trouble))?;
-    let (epoch, last, number, orders) = match begun {
+    let (epoch, last, number, mut orders) = match begun {
         Begun::Welcome { epoch, last, connection, orders } => (epoch, last, connection, orders),
         Begun::Refused(refusal) => {
             hub.counts.refused.add(1);
@@ -145,6 +159,7 @@ async fn begin<'h>(
     };
     let head = hub.log.follow(session).await.map_err(|trouble| hub.trouble(trouble))?;
     let head = head.ok_or_else(|| Refusal::new(Code::Internal, "the session is gone"))?;
+    fit_welcome(&mut orders);
     let given = orders.last().map_or(0, |order| order.order);
     let mut connection = Connection {
         hub,
@@ -155,6 +170,8 @@ async fn begin<'h>(
         number,
         orders: given,
         pending: FuturesOrdered::new(),
+        bucket,
+        paused: Instant::now(),
         heard: Instant::now(),
         said: Instant::now(),
         head,
@@ -183,7 +200,8 @@ impl Connection<'_> {
         let mut stopping = pin!(hub.stopping());
         let mut turned_away = pin!(hub.gate.turned_away(visitor));
         loop {
-            let reading = self.pending.len() < ON_THE_WAY;
+            let paused = self.paused > Instant::now();
+            let reading = self.pending.len() < ON_THE_WAY && !paused;
             tokio::select! {
                 refusal = &mut stopping => return Err(refusal.into()),
                 refusal = &mut turned_away => return Err(refusal.into()),
@@ -198,10 +216,13 @@ impl Connection<'_> {
                 frame = next(self.socket), if reading => match frame? {
                     Some(frame) => {
                         self.heard = Instant::now();
+                        let cost = if matches!(frame, Message::Binary(_)) { BATCH_COST } else { FRAME_COST };
+                        self.paused = self.heard + hub.pace.spend(&self.bucket, cost);
                         self.frame(frame).await?;
                     }
                     None => return Ok(()),
                 },
+                () = tokio::time::sleep_until(self.paused), if paused => {}
                 () = tokio::time::sleep_until(self.said + beat) => self.say(&FromHub::Heartbeat {}).await?,
                 () = tokio::time::sleep_until(self.heard + 3 * beat), if reading => return Ok(()),
             }
@@ -257,7 +278,8 @@ impl Connection<'_> {
         check_hello(&hello, self.session)?;
         let writer = hello.writer.clone();
         match self.hub.log.begin(hello, true).await.map_err(|trouble| self.hub.trouble(trouble))? {
-            Begun::Welcome { epoch, last, connection, orders } => {
+            Begun::Welcome { epoch, last, connection, mut orders } => {
+                fit_welcome(&mut orders);
                 (self.writer, self.epoch, self.number) = (writer, epoch, connection);
                 self.orders = orders.last().map_or(self.orders, |order| order.order.max(self.orders));
                 self.say(&FromHub::Welcome(self.welcome(last, orders))).await

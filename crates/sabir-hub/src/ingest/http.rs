@@ -16,8 +16,9 @@ use sabir_protocol::{
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::{check_hello, check_writer, ready, settle, version};
+use super::{check_hello, check_writer, fit_welcome, ready, settle, version};
 use crate::api::{After, log_after};
+use crate::audit::Entry;
 use crate::auth::Deed;
 use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
@@ -83,7 +84,8 @@ pub(crate) async fn hello(
     };
     check_hello(&hello, &session)?;
     match hub.log.begin(hello, false).await.map_err(|trouble| hub.trouble(trouble))? {
-        Begun::Welcome { epoch, last, orders, .. } => {
+        Begun::Welcome { epoch, last, mut orders, .. } => {
+            fit_welcome(&mut orders);
             let heartbeat_seconds = u32::try_from(hub.limits.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX);
             let max_batch_bytes = u32::try_from(hub.limits.batch_bytes).unwrap_or(u32::MAX);
             let welcome = Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders };
@@ -250,7 +252,7 @@ pub(crate) async fn log(
 ) -> Result<Response, Refused> {
     asker.may(Deed::Write(&session))?;
     check_version(&headers)?;
-    log_after(hub, session, after).await
+    log_after(hub, asker, session, after).await
 }
 
 /// Hears what became of an order.
@@ -292,9 +294,12 @@ pub(super) async fn take(hub: &Hub, session: &SessionId, mut taken: Taken) -> Re
         taken.reason = Some(reason.chars().take(2_000).collect());
     }
     let (order, accepted) = (taken.order, taken.accepted);
-    // An order that is not known is nobody's, and no reason to stop a shell.
+    // An order that is not known is nobody's, and one that was dealt with stays as it is: neither is a reason to stop a shell.
     if hub.log.taken(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))? {
-        crate::control::noted(hub, hub.audit.note("shell", "taken", session.as_str(), Some(order), Some(accepted)).await);
+        let session = Some(session.as_str());
+        let entry =
+            Entry { who: "shell", what: "taken", session, order: Some(order), accepted: Some(accepted), ..Entry::default() };
+        crate::control::noted(hub, hub.audit.note(&entry).await);
     }
     Ok(())
 }

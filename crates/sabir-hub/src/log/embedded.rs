@@ -22,7 +22,7 @@ mod read;
 mod schema;
 mod write;
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,12 +30,16 @@ use std::sync::Arc;
 use sabir_core::fold::Overview;
 use sabir_core::time::Timestamp;
 use sabir_protocol::{Hello, Order, SessionId, Taken};
+use sabir_store::private;
 use tokio::sync::{broadcast, watch};
 
 use super::heads::Heads;
-use super::{Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words};
+use super::{
+    Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words,
+};
 use crate::auth::token::Token;
 use crate::clock::now;
+use crate::quota::Quota;
 use index::Index;
 use read::Readers;
 use write::Writer;
@@ -43,6 +47,8 @@ use write::Writer;
 const DATABASE: &str = "hub.sqlite";
 const WORDS: &str = "words.sqlite";
 const LOCK: &str = "lock";
+/// What the names of a hub's files and folders begin with.
+const OWN: [&str; 5] = [DATABASE, WORDS, LOCK, "audit.jsonl", "artifacts"];
 
 /// A log in a folder.
 #[derive(Debug)]
@@ -50,6 +56,7 @@ pub struct Embedded {
     writer: Writer,
     readers: Arc<Readers>,
     heads: Arc<Heads>,
+    quota: Arc<Quota>,
     /// Let go after the writer, which calls it.
     _index: Option<Index>,
     /// Held as long as the log is open.
@@ -60,7 +67,7 @@ impl Embedded {
     /// Opens the log in a folder, which is made if it is not there. One process at a time has it open.
     pub fn open(folder: &Path) -> io::Result<Self> {
         make(folder)?;
-        let lock = private().create(true).truncate(false).open(folder.join(LOCK))?;
+        let lock = owner_only().create(true).truncate(false).open(folder.join(LOCK))?;
         if lock.try_lock().is_err() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another hub uses this folder"));
         }
@@ -76,18 +83,21 @@ impl Embedded {
     fn with(folder: &Path, lock: Option<File>) -> io::Result<Self> {
         let (database, words) = (folder.join(DATABASE), folder.join(WORDS));
         // The file is made here, so that it is its owner's alone from the start.
-        private().create(true).truncate(false).open(&database)?;
+        owner_only().create(true).truncate(false).open(&database)?;
         let connection = schema::open(&database)?;
+        let quota = Arc::new(Quota::default());
         // Who has the log alone fills the index, once there are tables to fill it from.
-        let index = lock.as_ref().and_then(|_| Index::start(database.clone(), words.clone()));
-        let writer = Writer::start(connection, index.as_ref().and_then(Index::wake))?;
+        let index = lock.as_ref().and_then(|_| Index::start(database.clone(), words.clone(), Arc::clone(&quota)));
+        let writer = Writer::start(connection, index.as_ref().and_then(Index::wake), Arc::clone(&quota))?;
         let readers = Arc::new(Readers::new(database, words));
-        Ok(Self { writer, readers, heads: Arc::default(), _index: index, _lock: lock })
+        Ok(Self { writer, readers, heads: Arc::default(), quota, _index: index, _lock: lock })
     }
 
     /// Keeps no more than about so many bytes, or as many as the disk has: beyond that nothing is taken.
     pub fn limit(&self, bytes: Option<u64>) -> Answer<()> {
-        self.writer.submit(move |connection| schema::limit(connection, bytes), |()| {})
+        self.quota.set_limit(bytes);
+        // The thread that writes looks at the limit before it does anything.
+        self.writer.submit(|_| Ok(()), |()| {})
     }
 
     /// Does something that changes what is kept, and then tells those who follow the session.
@@ -107,19 +117,22 @@ impl Embedded {
     }
 }
 
+/// Makes the folder, and removes the access of others to what a hub has in it. A file of somebody else stays as it is.
 fn make(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    private::create_folder(folder)?;
+    private::tighten(folder);
+    for entry in fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        if OWN.iter().any(|own| name.to_string_lossy().starts_with(own)) {
+            private::tighten(&entry.path());
+        }
+    }
+    Ok(())
 }
 
-fn private() -> OpenOptions {
+fn owner_only() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    private::options(options.read(true).write(true));
     options
 }
 
@@ -202,12 +215,15 @@ impl Log for Embedded {
         self.heads.changes()
     }
 
-    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added> {
         let id = session.clone();
         self.change(session.clone(), move |database| {
-            let order = write::add_order(database, &id, order, at)?;
-            let head = order.as_ref().map(|order| Head { orders: order.order, ..Head::default() });
-            Ok((order, head))
+            let added = write::add_order(database, &id, order, at)?;
+            let head = match &added {
+                Added::Order(order) => Some(Head { orders: order.order, ..Head::default() }),
+                Added::NoSession | Added::Full { .. } => None,
+            };
+            Ok((added, head))
         })
     }
 
@@ -264,5 +280,9 @@ impl Log for Embedded {
     fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
         let id = id.to_owned();
         self.writer.submit(move |database| write::revoke_token(database, &id, at), |_| {})
+    }
+
+    fn quota(&self) -> Arc<Quota> {
+        Arc::clone(&self.quota)
     }
 }

@@ -29,7 +29,7 @@ use sabir_store::whole;
 use tokio::sync::{broadcast, watch};
 
 use super::{
-    Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, RawLine, Session, Stored, Trouble,
+    Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, RawLine, Session, Stored, Trouble,
 };
 use crate::auth::token::Token;
 use crate::lock::locked;
@@ -144,7 +144,7 @@ impl Log for Local {
         self.kept.heads.changes()
     }
 
-    fn add_order(&self, _: &SessionId, _: Order, _: Timestamp) -> Answer<Option<Order>> {
+    fn add_order(&self, _: &SessionId, _: Order, _: Timestamp) -> Answer<Added> {
         Box::pin(std::future::ready(Err(Trouble::Unavailable(read_only().message))))
     }
 

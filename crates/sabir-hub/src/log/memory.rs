@@ -12,7 +12,8 @@ use tokio::sync::{broadcast, watch};
 use super::heads::Heads;
 use super::rules::{self, Place};
 use super::{
-    Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Outcome, Page, Placed, Session, Stored, Trouble, words,
+    Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Outcome, Page, Placed, Session, Stored, Trouble,
+    words,
 };
 use crate::auth::token::Token;
 use crate::clock::now;
@@ -172,15 +173,19 @@ impl Log for Memory {
         self.heads.changes()
     }
 
-    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added> {
         let mut kept = locked(&self.kept);
-        let Some(one) = kept.sessions.get_mut(session) else { return ready(None) };
+        let Some(one) = kept.sessions.get_mut(session) else { return ready(Added::NoSession) };
+        let pending = one.orders.iter().filter(|placed| placed.taken.is_none()).map(|placed| rules::size(&placed.order)).sum();
+        if !rules::has_room(pending, &order) {
+            return ready(Added::Full { pending });
+        }
         let order = Order { order: one.orders.len() as u64 + 1, ..order };
         one.orders.push(Placed { order: order.clone(), at, taken: None });
         let head = one.head(0);
         drop(kept);
         self.heads.changed(session, head);
-        ready(Some(order))
+        ready(Added::Order(order))
     }
 
     fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
@@ -192,11 +197,9 @@ impl Log for Memory {
     fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
         let mut kept = locked(&self.kept);
         let orders = kept.sessions.get_mut(session).map(|one| one.orders.iter_mut());
-        let placed = orders.into_iter().flatten().find(|placed| placed.order.order == taken.order);
-        let found = placed.map(|placed| {
-            placed.taken.get_or_insert(Outcome { accepted: taken.accepted, reason: taken.reason, at });
-        });
-        ready(found.is_some())
+        let mut placed = orders.into_iter().flatten().filter(|placed| placed.order.order == taken.order);
+        let open = placed.find(|placed| placed.taken.is_none());
+        ready(open.map(|placed| placed.taken = Some(Outcome { accepted: taken.accepted, reason: taken.reason, at })).is_some())
     }
 
     fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {

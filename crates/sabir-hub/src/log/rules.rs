@@ -1,6 +1,8 @@
 //! Who may write a session: the table of the protocol, as functions of plain values.
 
-use sabir_protocol::{Code, Hello, Refusal};
+use sabir_protocol::{Code, Hello, Order, OrderKind, Refusal};
+
+use super::PENDING_BYTES;
 
 /// What is known of the writer of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,18 @@ pub(super) fn admit(known: Option<&Place>, writer: &str, epoch: u32) -> Result<P
     }
     let code = if epoch > known.epoch { Code::Conflict } else { Code::Fenced };
     Err(Refusal::new(code, "another shell writes this session"))
+}
+
+/// Whether an order may be added to those that are pending. Stopping a session and answering its agent are possible beside any
+/// number of prompts; a welcome still fits in a frame of two `MAX_MESSAGE`.
+pub(super) fn has_room(pending: usize, order: &Order) -> bool {
+    let limit = if order.kind == OrderKind::Prompt { PENDING_BYTES } else { PENDING_BYTES + PENDING_BYTES / 2 };
+    pending.saturating_add(size(order)) <= limit
+}
+
+/// Bytes of an order in a frame.
+pub(crate) fn size(order: &Order) -> usize {
+    serde_json::to_vec(order).map_or(usize::MAX, |json| json.len() + 1)
 }
 
 /// What a message that comes again must not be.

@@ -11,6 +11,7 @@ use sabir_hub::log::Log;
 use sabir_hub::log::embedded::Embedded;
 use sabir_hub::log::local::{Local, Sources};
 use sabir_hub::log::memory::Memory;
+use sabir_hub::tls::Certificates;
 use sabir_hub::{Entrance, Limits, Settings, now};
 use sabir_protocol::{FromHub, Hello, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
@@ -38,12 +39,14 @@ pub(crate) struct Setup {
     pub(crate) open: bool,
     pub(crate) limits: Limits,
     pub(crate) folder: Arc<tempfile::TempDir>,
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) tls: Option<Certificates>,
     pub(crate) entrance: Option<Entrance>,
     /// The log is in memory.
     pub(crate) memory: bool,
     /// The log is what a machine has.
     pub(crate) local: Option<Sources>,
+    /// The log is this one.
+    pub(crate) log: Option<Arc<dyn Log>>,
 }
 
 impl Default for Setup {
@@ -57,6 +60,7 @@ impl Default for Setup {
             entrance: None,
             memory: false,
             local: None,
+            log: None,
         }
     }
 }
@@ -66,7 +70,9 @@ impl Setup {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let local = self.local.is_some();
-        let (log, embedded): (Arc<dyn Log>, _) = if let Some(sources) = self.local {
+        let (log, embedded): (Arc<dyn Log>, _) = if let Some(log) = self.log {
+            (log, Weak::new())
+        } else if let Some(sources) = self.local {
             (Arc::new(Local::open(sources, &mut |_, _| ()).expect("a log")), Weak::new())
         } else if self.memory {
             (Arc::new(Memory::default()), Weak::new())

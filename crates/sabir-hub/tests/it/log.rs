@@ -8,7 +8,7 @@ use sabir_core::time::Timestamp;
 use sabir_hub::auth::token::{Scope, Token};
 use sabir_hub::log::embedded::Embedded;
 use sabir_hub::log::memory::Memory;
-use sabir_hub::log::{Append, Appended, Artifact, Begun, Filter, Limit, Log};
+use sabir_hub::log::{Added, Append, Appended, Artifact, Begun, Filter, Limit, Log};
 use sabir_hub::now;
 use sabir_protocol::{Code, Hello, Order, OrderKind, SessionId, Taken};
 
@@ -188,15 +188,15 @@ fn cancel() -> Order {
 
 async fn orders_have_numbers_and_one_fate((log, _folder): Place) {
     let session = id("s");
-    assert_eq!(log.add_order(&session, cancel(), now()).await, Ok(None));
+    assert_eq!(log.add_order(&session, cancel(), now()).await, Ok(Added::NoSession));
     log.begin(hello("s", "a", 1, 0), true).await.expect("begun");
     for number in 1..=3 {
-        let order = log.add_order(&session, cancel(), now()).await.expect("put").expect("known");
+        let Ok(Added::Order(order)) = log.add_order(&session, cancel(), now()).await else { panic!("it is taken") };
         assert_eq!(order.order, number);
     }
     let taken = |order, accepted| Taken { order, accepted, reason: Some("why".to_owned()) };
     assert_eq!(log.taken(&session, taken(2, false), now()).await, Ok(true));
-    assert_eq!(log.taken(&session, taken(2, true), now()).await, Ok(true), "again is no error");
+    assert_eq!(log.taken(&session, taken(2, true), now()).await, Ok(false), "again is no error and changes nothing");
     assert_eq!(log.taken(&session, taken(9, true), now()).await, Ok(false));
     let orders = log.orders(&session, 1).await.expect("read");
     assert_eq!(orders.iter().map(|placed| placed.order.order).collect::<Vec<_>>(), [2, 3]);
@@ -204,6 +204,16 @@ async fn orders_have_numbers_and_one_fate((log, _folder): Place) {
     assert_eq!((fate.accepted, fate.reason.as_deref()), (false, Some("why")), "the first word counts");
     let Ok(Begun::Welcome { orders, .. }) = log.begin(hello("s", "a", 1, 0), true).await else { panic!("welcome") };
     assert_eq!(orders.iter().map(|order| order.order).collect::<Vec<_>>(), [1, 3]);
+    // Prompts that wait are limited; a cancel is still taken.
+    let prompt = || Order { kind: OrderKind::Prompt, text: Some("x".repeat(300 << 10)), ..cancel() };
+    for _ in 0..3 {
+        assert!(matches!(log.add_order(&session, prompt(), now()).await, Ok(Added::Order(_))));
+    }
+    let full = log.add_order(&session, prompt(), now()).await;
+    assert!(matches!(full, Ok(Added::Full { pending }) if pending > 900 << 10), "{full:?}");
+    assert!(matches!(log.add_order(&session, cancel(), now()).await, Ok(Added::Order(_))));
+    log.taken(&session, taken(4, true), now()).await.expect("noted");
+    assert!(matches!(log.add_order(&session, prompt(), now()).await, Ok(Added::Order(_))), "there is room again");
 }
 
 async fn sessions_are_listed_filtered_and_searched((log, _folder): Place) {

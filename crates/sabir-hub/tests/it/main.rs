@@ -3,6 +3,7 @@
 
 mod access;
 mod client;
+mod limits;
 mod lists;
 mod local;
 mod log;

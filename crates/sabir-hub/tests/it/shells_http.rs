@@ -120,7 +120,13 @@ async fn who_asks_too_often_is_told_to_slow_down() {
     let slow = replies.iter().find(|reply| reply.status == 429).expect("a refusal");
     assert_eq!((slow.code().as_str(), slow.json()["retryAfterSeconds"].clone()), ("slow_down", json!(1)));
     assert!(slow.head.contains("retry-after: 1"));
+    // Who checks the health of the hub is counted apart, and limited too.
     assert_eq!(hub.get("/healthz").await.status, 200);
+    let mut health = Vec::new();
+    for _ in 0..10 {
+        health.push(hub.get("/healthz").await.status);
+    }
+    assert!(health.contains(&429), "{health:?}");
     // Nobody has a token here. People who ask too often are no reason to turn a shell of the same machine away.
     assert_eq!(hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await.status, 200);
 }

@@ -1,14 +1,63 @@
 //! The hub with a certificate.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sabir_hub::Limits;
+use sabir_hub::tls::Certificates;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use crate::client::Setup;
+use crate::client::{Running, Setup};
+
+/// Speaks TLS to a hub, and trusts this certificate alone.
+async fn connect(hub: &Running, certificate: &rcgen::Certificate) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(hub.address).await.expect("a connection");
+    TlsConnector::from(Arc::new(config)).connect("localhost".try_into().expect("a name"), stream).await
+}
+
+#[tokio::test]
+async fn changed_certificate_is_served_and_unusable_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let new = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let write = |made: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        std::fs::write(&certificate, made.cert.pem()).expect("written");
+        std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    };
+    let (first, second, third) = (new(), new(), new());
+    write(&first);
+    let tls = Some(Certificates::open(&certificate, &key).expect("a certificate and its key"));
+    let hub = Setup { tls, ..Setup::default() }.start().await;
+    assert!(connect(&hub, &first.cert).await.is_ok());
+    write(&second);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let until_served = async |made: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        while connect(&hub, &made.cert).await.is_err() {
+            assert!(Instant::now() < deadline, "the new certificate is not served");
+        }
+    };
+    until_served(&second).await;
+    assert!(connect(&hub, &first.cert).await.is_err(), "the first one is served no more");
+    // A key that does not belong to the certificate: the hub goes on with what it has until both are there.
+    std::fs::write(&certificate, third.cert.pem()).expect("written");
+    let seen = Instant::now();
+    while seen.elapsed() < Duration::from_secs(2) {
+        assert!(connect(&hub, &second.cert).await.is_ok());
+    }
+    write(&third);
+    until_served(&third).await;
+}
 
 #[tokio::test]
 async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
@@ -17,23 +66,13 @@ async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    assert!(sabir_hub::tls::read(&key, &certificate).is_err(), "the wrong way round");
-    assert!(sabir_hub::tls::read(&certificate, &folder.path().join("nothing")).is_err());
-    let tls = Some(sabir_hub::tls::read(&certificate, &key).expect("a certificate and its key"));
+    assert!(Certificates::open(&key, &certificate).is_err(), "the wrong way round");
+    assert!(Certificates::open(&certificate, &folder.path().join("nothing")).is_err());
+    let tls = Some(Certificates::open(&certificate, &key).expect("a certificate and its key"));
     let limits = Limits { patience: Duration::from_millis(500), ..Limits::default() };
     let hub = Setup { limits, tls, ..Setup::default() }.start().await;
 
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).expect("a root");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(hub.address).await.expect("a connection");
-    let name = "localhost".try_into().expect("a name");
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake");
+    let mut stream = connect(&hub, &made.cert).await.expect("a handshake");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).await.expect("an answer");

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sabir_core::time::Timestamp;
+use sabir_hub::audit::{Audit, Entry};
 use sabir_hub::auth::token::Token;
 use sabir_hub::log::Log;
 use sabir_hub::log::embedded::Embedded;
+use sabir_hub::tls::Certificates;
 use sabir_hub::{Limits, Settings, now};
 use sabir_run::signals::Signals;
 use sabir_store::Home;
@@ -23,6 +25,9 @@ use crate::failure::Failure;
 use crate::print::json::{Out, object};
 use crate::print::{self, table};
 
+/// Who changes tokens here, in the audit log.
+const CLI: &str = "cli";
+
 pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
     let folder = folder(arguments.data.data.as_deref())?;
     match &arguments.command {
@@ -32,7 +37,8 @@ pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
         }
         Some(HubCommand::Token(arguments)) => {
             let log = Embedded::open_beside(&folder).map_err(|error| unusable(&folder, &error))?;
-            runtime()?.block_on(token(&log, &arguments.command))
+            let audit = Audit::open_beside(&folder);
+            runtime()?.block_on(token(&log, &audit, &arguments.command))
         }
     }
 }
@@ -79,7 +85,7 @@ fn check(arguments: &HubArguments) -> Result<(), Failure> {
 async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure> {
     let tls = match arguments.tls_cert.as_deref().zip(arguments.tls_key.as_deref()) {
         Some((certificate, key)) => {
-            Some(sabir_hub::tls::read(certificate, key).map_err(|error| Failure::usage(format!("no TLS: {error}")))?)
+            Some(Certificates::open(certificate, key).map_err(|error| Failure::usage(format!("no TLS: {error}")))?)
         }
         None => None,
     };
@@ -147,13 +153,14 @@ fn welcome(address: SocketAddr, tls: bool, arguments: &HubArguments, folder: &Pa
     }
 }
 
-async fn token(log: &dyn Log, command: &TokenCommand) -> Result<Exit, Failure> {
+async fn token(log: &dyn Log, audit: &Audit, command: &TokenCommand) -> Result<Exit, Failure> {
     let wrong = |trouble: sabir_hub::log::Trouble| Failure::io("can't reach the tokens", &io::Error::other(trouble));
     match command {
         TokenCommand::New(arguments) => {
             let (token, whole) = made(arguments)?;
-            let id = token.id.clone();
-            log.add_token(token).await.map_err(wrong)?;
+            log.add_token(token.clone()).await.map_err(wrong)?;
+            audited(audit.write(&Entry::of_token(CLI, "token_created", &token)));
+            let id = token.id;
             let mut out = Out::default();
             let _ = writeln!(out.buffer(), "{whole}");
             out.write()?;
@@ -164,10 +171,18 @@ async fn token(log: &dyn Log, command: &TokenCommand) -> Result<Exit, Failure> {
             if !log.revoke_token(id, now()).await.map_err(wrong)? {
                 return Err(Failure::usage(format!("there is no token {id}")).hint("sabir hub token list"));
             }
+            audited(audit.write(&Entry { who: CLI, what: "token_revoked", token: Some(id), ..Entry::default() }));
             print::note(&format!("token {id} is revoked; its connections end within a second or two"));
         }
     }
     Ok(Exit::Completed)
+}
+
+/// What can't be noted is done all the same, and said.
+fn audited(written: io::Result<()>) {
+    if let Err(error) = written {
+        print::warning(&format!("the audit log could not be written: {error}"));
+    }
 }
 
 fn made(arguments: &NewTokenArguments) -> Result<(Token, String), Failure> {

@@ -94,6 +94,11 @@ fn a_hub_runs_until_it_is_told_to_stop_and_tokens_are_made_beside_it() {
     assert_eq!(hub(folder.path(), &["token", "revoke", id]).status.code(), Some(0));
     while running.get("/v1/sessions", &token).starts_with("HTTP/1.1 200") {}
     assert_eq!(hub(folder.path(), &["token", "revoke", "nobody"]).status.code(), Some(2));
+    let audit = std::fs::read_to_string(folder.path().join("audit.jsonl")).expect("an audit log");
+    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |what: &str| lines.iter().filter(|line| line["what"] == what && line["who"] == "cli" && line["token"] == id).count();
+    assert_eq!((of("token_created"), of("token_revoked"), lines.len()), (1, 1, 2), "{audit}");
+    assert!(!audit.contains(&token[20..]), "{audit}");
     assert_eq!(hub(folder.path(), &["token", "new", "--scope", "king"]).status.code(), Some(2));
 
     let (talk, code) = running.stop();

@@ -3,6 +3,7 @@
 //! It has a file of its own, so that filling it never holds up a commit of messages, and it says itself how far it is.
 //! Losing its last commits costs a second look at some messages, so it does not wait for the disk.
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
+use sabir_store::private;
 
 use super::{remove, schema, words};
+use crate::quota::{Part, Quota};
 
 /// Another number is another index.
 const VERSION: u32 = 1;
@@ -30,15 +33,16 @@ pub(super) struct Index {
 
 impl Index {
     /// Starts the thread that fills it. `None` where no thread can be had: everything is looked at directly then.
-    pub(super) fn start(database: PathBuf, words: PathBuf) -> Option<Self> {
+    pub(super) fn start(database: PathBuf, words: PathBuf, quota: Arc<Quota>) -> Option<Self> {
         // Made here, before there is anybody else who would make it too. Without room or with a broken disk there is none yet.
-        let _ = open(&database, &words);
+        let made = open(&database, &words);
+        quota.set(Part::Words, made.and_then(|made| schema::size(&made, "words")).unwrap_or_default());
         // There may be messages from before, so it begins with a look.
         let (wake, woken) = sync_channel(1);
         let _ = wake.try_send(());
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let run = move || fill_along(&database, &words, &woken, &stopped);
+        let run = move || fill_along(&database, &words, &woken, &stopped, &quota);
         let thread = std::thread::Builder::new().name("hub-words".to_owned()).spawn(run).ok()?;
         Some(Self { wake: Some(wake), stop, thread: Some(thread) })
     }
@@ -60,15 +64,18 @@ impl Drop for Index {
     }
 }
 
-fn fill_along(database: &Path, words: &Path, woken: &Receiver<()>, stop: &AtomicBool) {
+fn fill_along(database: &Path, words: &Path, woken: &Receiver<()>, stop: &AtomicBool, quota: &Quota) {
     let mut open = None;
     while woken.recv().is_ok() {
         // Without room or with a broken file nothing is indexed, and the next call tries again.
         if open.is_none() {
             open = self::open(database, words).ok();
         }
-        while let Some(connection) = open.as_ref().filter(|_| !stop.load(Ordering::Relaxed)) {
-            match fill(connection) {
+        // What is not indexed for want of space is searched directly.
+        while let Some(connection) = open.as_ref().filter(|_| !stop.load(Ordering::Relaxed) && !quota.is_full(Part::Words)) {
+            let filled = fill(connection);
+            quota.set(Part::Words, schema::size(connection, "words").unwrap_or_default());
+            match filled {
                 Ok(filled) if filled < TOGETHER as usize => break,
                 Ok(_) => {}
                 Err(_) => open = None,
@@ -98,6 +105,10 @@ fn open(database: &Path, words: &Path) -> rusqlite::Result<Connection> {
 pub(super) fn attach(connection: &Connection, words: &Path) -> rusqlite::Result<()> {
     let query_only: bool = connection.pragma_query_value(None, "query_only", |row| row.get(0))?;
     connection.pragma_update(None, "query_only", false)?;
+    // SQLite would create it for everybody to read.
+    if let Err(error) = private::options(OpenOptions::new().write(true).create(true).truncate(false)).open(words) {
+        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+    }
     connection.execute("ATTACH ?1 AS words", params![words.to_string_lossy()])?;
     schema::write_ahead(connection, Some("words"))?;
     connection.pragma_update(Some("words"), "synchronous", "normal")?;

@@ -60,6 +60,9 @@ CREATE TABLE token (
 ) STRICT;
 ";
 
+/// Indexes that the first databases do not have.
+const LATER_INDEXES: &str = "CREATE INDEX IF NOT EXISTS placed_open ON placed (session, number) WHERE open;";
+
 /// The connection that writes. Makes the tables where there are none.
 pub(super) fn open(path: &Path) -> io::Result<Connection> {
     let (connection, version) = prepare(path).map_err(io::Error::other)?;
@@ -85,6 +88,9 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     if version == 0 {
         connection.execute_batch(TABLES)?;
         connection.pragma_update(None, "user_version", VERSION)?;
+    }
+    if version <= VERSION {
+        connection.execute_batch(LATER_INDEXES)?;
     }
     connection.execute_batch("COMMIT")?;
     Ok((connection, version))
@@ -116,6 +122,12 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -2_000)?;
     Ok(connection)
+}
+
+/// Bytes of a database.
+pub(super) fn size(connection: &Connection, database: &str) -> rusqlite::Result<u64> {
+    let value = |name| connection.pragma_query_value(Some(database), name, |row| row.get::<_, u64>(0));
+    Ok(value("page_count")? * value("page_size")?)
 }
 
 /// Makes the database take no more than so many bytes.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
@@ -12,9 +13,10 @@ use sabir_protocol::{Hello, Order, Refusal, SessionId, Taken};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::rules::{self, Place};
-use super::super::{Answer, Append, Appended, Artifact, Begun, Outcome, Placed, Trouble};
-use super::trouble;
+use super::super::{Added, Answer, Append, Appended, Artifact, Begun, Outcome, Placed, Trouble};
+use super::{schema, trouble};
 use crate::auth::token::Token;
+use crate::quota::{Part, Quota};
 
 /// At most so many jobs share a commit, so that the first does not wait for ever.
 const TOGETHER: usize = 512;
@@ -70,15 +72,22 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, wake: Option<SyncSender<()>>) -> io::Result<Self> {
+    pub(super) fn start(connection: Connection, wake: Option<SyncSender<()>>, quota: Arc<Quota>) -> io::Result<Self> {
         let (jobs, mut queue) = mpsc::unbounded_channel::<Box<dyn Job>>();
         let write = move || {
+            let mut limit = None;
             while let Some(first) = queue.blocking_recv() {
                 let mut group = VecDeque::from([first]);
                 while let Some(job) = (group.len() < TOGETHER).then(|| queue.try_recv().ok()).flatten() {
                     group.push_back(job);
                 }
+                let share = quota.share(Part::Messages);
+                // A limit that can't be set is tried again with the next group.
+                if share != limit && schema::limit(&connection, share).is_ok() {
+                    limit = share;
+                }
                 commit(&connection, group);
+                quota.set(Part::Messages, schema::size(&connection, "main").unwrap_or_default());
                 if let Some(wake) = &wake {
                     // One call is enough for any number of commits.
                     let _ = wake.try_send(());
@@ -241,20 +250,21 @@ fn compare(database: &Connection, id: Option<i64>, first: u64, again: &[axum::bo
     Ok(None)
 }
 
-pub(super) fn add_order(
-    database: &Connection,
-    session: &SessionId,
-    order: Order,
-    at: Timestamp,
-) -> rusqlite::Result<Option<Order>> {
-    let mut next = database.prepare_cached("UPDATE session SET orders = orders + 1 WHERE name = ?1 RETURNING id, orders")?;
-    let next = next.query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?))).optional()?;
-    let Some((id, count)) = next else { return Ok(None) };
+pub(super) fn add_order(database: &Connection, session: &SessionId, order: Order, at: Timestamp) -> rusqlite::Result<Added> {
+    let Some(id) = id(database, session)? else { return Ok(Added::NoSession) };
+    let mut sum =
+        database.prepare_cached("SELECT coalesce(sum(octet_length(placed)), 0) FROM placed WHERE session = ?1 AND open")?;
+    let pending = sum.query_row([id], |row| row.get(0))?;
+    if !rules::has_room(pending, &order) {
+        return Ok(Added::Full { pending });
+    }
+    let mut next = database.prepare_cached("UPDATE session SET orders = orders + 1 WHERE id = ?1 RETURNING orders")?;
+    let count: u64 = next.query_row([id], |row| row.get(0))?;
     let order = Order { order: count, ..order };
     let placed = json(&Placed { order: order.clone(), at, taken: None })?;
     let mut insert = database.prepare_cached("INSERT INTO placed (session, number, placed, open) VALUES (?1, ?2, ?3, 1)")?;
     insert.execute(params![id, number(count), placed])?;
-    Ok(Some(order))
+    Ok(Added::Order(order))
 }
 
 pub(super) fn taken(database: &Connection, session: &SessionId, taken: Taken, at: Timestamp) -> rusqlite::Result<bool> {
@@ -262,11 +272,12 @@ pub(super) fn taken(database: &Connection, session: &SessionId, taken: Taken, at
     let mut find = database.prepare_cached("SELECT placed FROM placed WHERE session = ?1 AND number = ?2")?;
     let found = find.query_row(params![id, number(taken.order)], |row| super::read::json::<Placed>(row, 0)).optional()?;
     let Some(mut placed) = found else { return Ok(false) };
-    if placed.taken.is_none() {
-        placed.taken = Some(Outcome { accepted: taken.accepted, reason: taken.reason, at });
-        let mut update = database.prepare_cached("UPDATE placed SET placed = ?3, open = 0 WHERE session = ?1 AND number = ?2")?;
-        update.execute(params![id, number(taken.order), json(&placed)?])?;
+    if placed.taken.is_some() {
+        return Ok(false);
     }
+    placed.taken = Some(Outcome { accepted: taken.accepted, reason: taken.reason, at });
+    let mut update = database.prepare_cached("UPDATE placed SET placed = ?3, open = 0 WHERE session = ?1 AND number = ?2")?;
+    update.execute(params![id, number(taken.order), json(&placed)?])?;
     Ok(true)
 }
 

@@ -1,0 +1,426 @@
+//! Limits of what one client can take: bytes, frames, lines in the audit log, access that was revoked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use ring::digest::{SHA256, digest};
+use sabir_core::fold::Overview;
+use sabir_core::time::Timestamp;
+use sabir_hub::auth::token::Token;
+use sabir_hub::log::memory::Memory;
+use sabir_hub::log::{Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored};
+use sabir_hub::{Entrance, Limits, now};
+use sabir_protocol::{FromHub, Hello, MAX_MESSAGE, Order, SUBPROTOCOL, SessionId, Taken};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{broadcast, watch};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::client::{Reply, Running, Setup, closed_hub, file, frame, hello, message, numbered, open_hub};
+use crate::log::id;
+
+fn digest_of(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+async fn with_token(hub: &Running, method: &str, path: &str, token: &str, body: &[u8]) -> Reply {
+    let bearer = format!("Bearer {token}");
+    hub.request(method, path, &[("Authorization", &bearer), ("Sabir-Protocol", "1")], body).await
+}
+
+/// All files beneath a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { all.append(&mut files(&path)) } else { all.push(path) }
+    }
+    all
+}
+
+#[tokio::test]
+async fn control_frames_of_runner_are_paced() {
+    let limits = Limits { requests_per_second: 200, ..Limits::default() };
+    let hub = Setup { limits, memory: true, ..Setup::default() }.start().await;
+    let mut shell = hub.shell("s").await;
+    shell.hello("s", "a", 1, 0).await;
+    // 600 frames with 400 in the bucket: the rest comes in at 200 a second.
+    let start = Instant::now();
+    for _ in 0..600 {
+        shell.0.feed(Message::Text(r#"{"type":"heartbeat"}"#.into())).await.expect("sent");
+    }
+    shell.send(numbered("s", 1, 1)).await;
+    assert_eq!(shell.hear().await, FromHub::Ack { last: 1 });
+    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+    // Another session of the same machine is not slowed down by it, and has a bucket of its own.
+    let mut other = hub.shell("t").await;
+    other.hello("t", "a", 1, 0).await;
+    for first in 1..=300 {
+        other.send(numbered("t", first, first)).await;
+        assert_eq!(other.hear().await, FromHub::Ack { last: first });
+    }
+}
+
+#[tokio::test]
+async fn frames_of_watcher_are_paced() {
+    let limits = Limits { requests_per_second: 200, ..Limits::default() };
+    let hub = Setup { limits, memory: true, ..Setup::default() }.start().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let mut watcher = hub.socket("/v1/sessions/s/watch", &[]).await.expect("a WebSocket");
+    let start = Instant::now();
+    for _ in 0..600 {
+        watcher.0.feed(Message::Pong(Bytes::new())).await.expect("sent");
+    }
+    watcher.0.send(Message::Close(None)).await.expect("sent");
+    while watcher.0.next().await.is_some_and(|frame| frame.is_ok()) {}
+    assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn repeated_taken_is_one_audit_line() {
+    let hub = open_hub().await;
+    let mut shell = hub.shell("s").await;
+    shell.hello("s", "a", 1, 0).await;
+    assert_eq!(hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await.status, 201);
+    for _ in 0..50 {
+        shell.say(&json!({"type":"taken","order":1,"accepted":true})).await;
+    }
+    shell.send(numbered("s", 1, 1)).await;
+    while shell.hear().await != (FromHub::Ack { last: 1 }) {}
+    let http = hub.post("/v1/shells/s/taken", &json!({"type":"taken","order":1,"accepted":false})).await;
+    assert_eq!(http.status, 200);
+    assert_eq!(file(hub.folder.path(), "audit.jsonl").matches("\"taken\"").count(), 1);
+}
+
+#[tokio::test]
+async fn revoked_token_ends_downloads() {
+    const SIZE: u64 = 64 << 20;
+    let hub = closed_hub().await;
+    let runner = hub.token("runner:s").await;
+    with_token(&hub, "POST", "/v1/shells/s/hello", &runner, hello("s", "a", 1, 0).to_string().as_bytes()).await;
+    // More than the buffers of a connection hold.
+    let digest = digest_of(b"any");
+    let folder = hub.folder.path().join("artifacts").join(&digest[..2]);
+    std::fs::create_dir_all(&folder).expect("created");
+    std::fs::File::create(folder.join(&digest)).expect("created").set_len(SIZE).expect("long");
+    let artifact = Artifact { digest: digest.clone(), size: SIZE, name: None, media_type: None, complete: true };
+    hub.log.put_artifact(&id("s"), artifact).await.expect("kept");
+    let text = "x".repeat(1_000_000);
+    let mut shell = hub
+        .socket("/v1/shells/s", &[("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", &format!("Bearer {runner}"))])
+        .await
+        .expect("a WebSocket");
+    shell.hello("s", "a", 1, 0).await;
+    for seq in 1..=24 {
+        shell.send(frame(seq, &[message("s", seq, &text)])).await;
+        assert_eq!(shell.hear().await, FromHub::Ack { last: seq });
+    }
+    for (path, size) in [(format!("/v1/sessions/s/artifacts/{digest}"), SIZE), ("/v1/sessions/s/log".to_owned(), 24 << 20)] {
+        let (token_id, token) = hub.token_until("watch", None).await;
+        let mut stream = TcpStream::connect(hub.address).await.expect("a connection");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", hub.address);
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let mut bytes = vec![0; 1_000];
+        stream.read_exact(&mut bytes).await.expect("it begins");
+        assert!(bytes.starts_with(b"HTTP/1.1 200"));
+        hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+        while hub.get_with("/v1/sessions", &token).await.status == 200 {}
+        let _ = stream.read_to_end(&mut bytes).await;
+        assert!((bytes.len() as u64) < size, "{path}: all {} bytes came", bytes.len());
+        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{path} looks whole");
+    }
+}
+
+#[tokio::test]
+async fn pending_orders_fit_a_welcome() {
+    let hub = open_hub().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let prompt = json!({"kind":"prompt","text":"x".repeat(510_000)});
+    let mut put = Vec::new();
+    for _ in 0..6 {
+        put.push(hub.post("/v1/sessions/s/orders", &prompt).await);
+    }
+    assert_eq!(put.iter().map(|reply| reply.status).collect::<Vec<_>>(), [201, 201, 429, 429, 429, 429]);
+    let full = put[2].text();
+    assert!(put[2].code() == "slow_down" && full.contains("bytes of orders wait for the shell"), "{full}");
+    assert_eq!(hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await.status, 201, "a cancel is always possible");
+    let mut shell = hub.shell("s").await;
+    shell.say(&hello("s", "a", 1, 0)).await;
+    let text = shell.text().await.expect("a frame");
+    assert!(text.len() < 2 * MAX_MESSAGE);
+    let Ok(FromHub::Welcome(welcome)) = serde_json::from_str(&text) else { panic!("a welcome") };
+    assert_eq!(welcome.orders.len(), 3);
+    shell.say(&json!({"type":"taken","order":1,"accepted":true})).await;
+    shell.send(numbered("s", 1, 1)).await;
+    while shell.hear().await != (FromHub::Ack { last: 1 }) {}
+    assert_eq!(hub.post("/v1/sessions/s/orders", &prompt).await.status, 201, "there is room again");
+}
+
+#[tokio::test]
+async fn more_pending_orders_of_an_earlier_version_come_in_several_frames() {
+    let hub = open_hub().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let database = rusqlite::Connection::open(hub.folder.path().join("hub.sqlite")).expect("a database");
+    for number in 1..=6 {
+        let order = json!({"order":number,"kind":"prompt","text":"x".repeat(510_000)});
+        let placed = json!({"order":order,"at":"2026-01-02T03:04:05Z"}).to_string();
+        database
+            .execute("INSERT INTO placed (session, number, placed, open) SELECT id, ?1, ?2, 1 FROM session", (number, placed))
+            .expect("put");
+    }
+    database.execute("UPDATE session SET orders = 6", []).expect("counted");
+    let mut shell = hub.shell("s").await;
+    shell.say(&hello("s", "a", 1, 0)).await;
+    let mut given = Vec::new();
+    while given.len() < 6 {
+        let text = shell.text().await.expect("a frame");
+        assert!(text.len() < 2 * MAX_MESSAGE, "a frame of {} bytes", text.len());
+        match serde_json::from_str(&text).expect("a frame") {
+            FromHub::Welcome(welcome) => given.extend(welcome.orders.iter().map(|order| order.order)),
+            FromHub::Order(order) => given.push(order.order),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(given, [1, 2, 3, 4, 5, 6]);
+    let greeted = hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    assert!(greeted.status == 200 && greeted.body.len() < 2 * MAX_MESSAGE);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn everything_in_the_folder_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    let hub = open_hub().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let path = "/v1/sessions/s/artifacts";
+    for (bytes, sent) in [(&b"whole"[..], &b"whole"[..]), (b"begun", b"be")] {
+        let digest = digest_of(bytes);
+        assert_eq!(hub.post(path, &json!({"digest":digest,"size":5})).await.status, 200);
+        assert_eq!(hub.request("PUT", &format!("{path}/{digest}"), &[], sent).await.status, 200);
+    }
+    let folder = hub.folder.path().to_owned();
+    assert!(files(&folder).len() >= 6, "{:?}", files(&folder));
+    for file in files(&folder) {
+        assert_eq!((mode(&file), mode(file.parent().expect("a folder"))), (0o600, 0o700), "{}", file.display());
+    }
+    // What an earlier version left wider is tightened when the hub starts.
+    let folder = hub.stop().await;
+    let set = |path: PathBuf, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+    set(folder.path().to_owned(), 0o755);
+    set(folder.path().join("artifacts"), 0o755);
+    for name in ["hub.sqlite", "words.sqlite", "audit.jsonl"] {
+        set(folder.path().join(name), 0o644);
+    }
+    let hub = Setup { folder, ..Setup::default() }.start().await;
+    assert_eq!((mode(hub.folder.path()), mode(&hub.folder.path().join("artifacts"))), (0o700, 0o700));
+    for file in files(hub.folder.path()) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[tokio::test]
+async fn artifacts_messages_and_index_share_the_limit() {
+    const LIMIT: u64 = 4 << 20;
+    let hub = open_hub().await;
+    hub.limit(Some(LIMIT)).await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let path = "/v1/sessions/s/artifacts";
+    let large = vec![7; 2 << 20];
+    let digest = digest_of(&large);
+    assert_eq!(hub.post(path, &json!({"digest":digest,"size":large.len()})).await.status, 200);
+    assert_eq!(hub.request("PUT", &format!("{path}/{digest}"), &[], &large).await.json()["complete"], true);
+    // Refused when it is declared, and also when more was declared before than there is room for.
+    let other = vec![8; 3 << 20];
+    let refused = hub.post(path, &json!({"digest":digest_of(&other),"size":other.len()})).await;
+    assert_eq!((refused.status, refused.code().as_str()), (503, "unavailable"));
+    assert!(refused.text().contains("no room for this artifact"), "{}", refused.text());
+    let two = [vec![1; 1 << 20], vec![2; 1 << 20]];
+    for bytes in &two {
+        assert_eq!(hub.post(path, &json!({"digest":digest_of(bytes),"size":bytes.len()})).await.status, 200);
+    }
+    let sent = [
+        hub.request("PUT", &format!("{path}/{}", digest_of(&two[0])), &[], &two[0]).await.status,
+        hub.request("PUT", &format!("{path}/{}", digest_of(&two[1])), &[], &two[1]).await.status,
+    ];
+    assert_eq!(sent, [200, 503]);
+    // Messages get what is left: much less than a hub without artifacts would keep.
+    let mut shell = hub.shell("s").await;
+    shell.hello("s", "a", 1, 0).await;
+    let mut last = 0;
+    let words: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let code = loop {
+        shell.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
+        match shell.text().await {
+            Ok(text) if text.contains("\"ack\"") => last += 1,
+            Ok(text) => break serde_json::from_str::<Value>(&text).expect("JSON")["code"].clone(),
+            Err(close) => panic!("closed with {close}"),
+        }
+        assert!(last < 200, "there was to be no room");
+    };
+    assert_eq!(code, "unavailable");
+    let size: u64 = files(hub.folder.path())
+        .iter()
+        .filter(|file| !file.to_string_lossy().ends_with("-wal") && !file.to_string_lossy().ends_with("-shm"))
+        .map(|file| file.metadata().expect("a file").len())
+        .sum();
+    assert!(size <= LIMIT + (1 << 20), "{size} bytes are kept");
+    hub.limit(None).await;
+    let mut shell = hub.shell("s").await;
+    shell.hello("s", "a", 1, last + 1).await;
+    shell.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
+    assert_eq!(shell.hear().await, FromHub::Ack { last: last + 1 });
+    // After a restart the artifacts still count.
+    let folder = hub.stop().await;
+    let hub = Setup { folder, ..Setup::default() }.start().await;
+    hub.limit(Some(2 << 20)).await;
+    let refused = hub.post(path, &json!({"digest":digest_of(b"small"),"size":5})).await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+}
+
+#[tokio::test]
+async fn digest_of_another_session_tells_nothing_to_who_may_not_see_it() {
+    let hub = closed_hub().await;
+    let bytes = b"a secret file";
+    let digest = digest_of(bytes);
+    let claim = json!({"digest":digest,"size":bytes.len()}).to_string();
+    for (session, wrong) in [("s", &b"a public file"[..]), ("t", b"another guess")] {
+        let runner = hub.token(&format!("runner:{session}")).await;
+        let hello = hello(session, "a", 1, 0).to_string();
+        with_token(&hub, "POST", &format!("/v1/shells/{session}/hello"), &runner, hello.as_bytes()).await;
+        let all = format!("/v1/sessions/{session}/artifacts");
+        let one = format!("{all}/{digest}");
+        // The second session hears the same as the first: nothing is there.
+        let claimed = with_token(&hub, "POST", &all, &runner, claim.as_bytes()).await;
+        assert_eq!(claimed.json(), json!({"offset":0,"complete":false}), "{session}");
+        assert_eq!(with_token(&hub, "PUT", &one, &runner, wrong).await.status, 400);
+        assert_eq!(with_token(&hub, "PUT", &one, &runner, bytes).await.json()["complete"], true);
+        let again = with_token(&hub, "POST", &all, &runner, claim.as_bytes()).await;
+        assert_eq!(again.json()["complete"], true, "its own it knows");
+    }
+    let watch = hub.token("watch").await;
+    assert_eq!(hub.get_with(&format!("/v1/sessions/t/artifacts/{digest}"), &watch).await.body, bytes);
+}
+
+/// A log that counts how often it is asked for its tokens.
+#[derive(Default)]
+struct Counting {
+    log: Memory,
+    asked: AtomicUsize,
+}
+
+impl Log for Counting {
+    fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
+        self.log.begin(hello, connection)
+    }
+    fn append(&self, batch: Append) -> Answer<Appended> {
+        self.log.append(batch)
+    }
+    fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
+        self.log.read(session, after, limit)
+    }
+    fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
+        self.log.follow(session)
+    }
+    fn changes(&self) -> broadcast::Receiver<SessionId> {
+        self.log.changes()
+    }
+    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added> {
+        self.log.add_order(session, order, at)
+    }
+    fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
+        self.log.orders(session, after)
+    }
+    fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
+        self.log.taken(session, taken, at)
+    }
+    fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
+        self.log.describe(session, folded, overview)
+    }
+    fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
+        self.log.session(session)
+    }
+    fn sessions(&self, filter: Filter) -> Answer<Page> {
+        self.log.sessions(filter)
+    }
+    fn agents(&self) -> Answer<Vec<String>> {
+        self.log.agents()
+    }
+    fn behind(&self) -> Answer<Vec<SessionId>> {
+        self.log.behind()
+    }
+    fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
+        self.log.put_artifact(session, artifact)
+    }
+    fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
+        self.log.artifacts(session)
+    }
+    fn add_token(&self, token: Token) -> Answer<()> {
+        self.log.add_token(token)
+    }
+    fn tokens(&self) -> Answer<Vec<Token>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.log.tokens()
+    }
+    fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
+        self.log.revoke_token(id, at)
+    }
+}
+
+#[tokio::test]
+async fn unknown_tokens_are_looked_up_within_the_rate_limit() {
+    let log = Arc::new(Counting::default());
+    let limits = Limits { requests_per_second: 1, ..Limits::default() };
+    let hub = Setup { open: false, limits, log: Some(Arc::clone(&log) as _), ..Setup::default() }.start().await;
+    let unknown = format!("sabir_{}_{}", "0".repeat(12), "0".repeat(64));
+    let start = Instant::now();
+    let mut statuses = Vec::new();
+    for _ in 0..200 {
+        statuses.push(hub.get_with("/v1/sessions", &unknown).await.status);
+    }
+    // The table is read again once a second anyway, and the bucket lets two through, and one more each second.
+    let at_most = 4 + 2 * usize::try_from(start.elapsed().as_secs() + 1).expect("seconds");
+    let asked = log.asked.load(Ordering::Relaxed);
+    assert!(asked <= at_most && statuses.contains(&401) && statuses.contains(&429), "{asked} lookups, {statuses:?}");
+}
+
+#[tokio::test]
+async fn audit_log_has_logins_and_refusals() {
+    let entrance = Entrance::new("watch".parse().expect("a scope"));
+    let limits = Limits { requests_per_second: 20, ..Limits::default() };
+    let setup = Setup { open: false, entrance: Some(entrance.clone()), limits, ..Setup::default() };
+    let hub = setup.start().await;
+    let (watch_id, watch) = hub.token_until("watch", None).await;
+    let entered = hub.post("/v1/enter", &json!({"token":entrance.token().expect("randomness")})).await;
+    assert_eq!(entered.status, 200);
+    assert_eq!(with_token(&hub, "POST", "/v1/sessions/s/orders", &watch, b"{}").await.status, 403);
+    let mut statuses = Vec::new();
+    for _ in 0..100 {
+        statuses.push(hub.get("/v1/sessions").await.status);
+    }
+    let count = |status| statuses.iter().filter(|one| **one == status).count();
+    assert!(count(401) > 0 && count(429) > 0 && count(401) + count(429) == 100, "{statuses:?}");
+    let (refused, slowed) = (count(401), count(429));
+    let folder = hub.stop().await;
+    let text = file(folder.path(), "audit.jsonl");
+    let lines = lines(&text);
+    let of = |who: &str, what: &str| {
+        let found: Vec<&Value> = lines.iter().filter(|line| line["who"] == who && line["what"] == what).collect();
+        assert_eq!(found.len(), 1, "{text}");
+        found[0]
+    };
+    let login = of("127.0.0.1", "login");
+    assert_eq!(login["scopes"], json!(["watch"]));
+    assert_eq!(entered.json()["token"].as_str().expect("a token").split('_').nth(1), login["token"].as_str());
+    assert_eq!(of("127.0.0.1", "refused")["refused"], json!({"401":refused,"429":slowed}));
+    assert_eq!(of(&format!("token {watch_id}"), "refused")["refused"], json!({"403":1}));
+    assert!(lines.iter().all(|line| line["at"].is_string()) && !text.contains(&watch[20..]), "{text}");
+}

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs the fuzz target over each group of agents and counts what it tried.
+//! `cargo xtask fuzz`: runs the fuzz targets, the decoder's over each group of agents, and counts what they tried.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,20 +34,26 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("auto", &["auto", "localexec"]),
 ];
 
+/// Targets of input from the network, which have no agents: batches and frames, and whole sessions of a runner with a hub.
+const NETWORK: &[&str] = &["batch", "session"];
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for name in &arguments.group {
-        ensure!(GROUPS.iter().any(|(group, _)| group == name), "there is no group `{name}`; there are {}", names());
+        ensure!(groups().any(|group| group == name), "there is no group `{name}`; there are {}", names());
     }
     process::need_cargo_subcommand("fuzz")?;
-    let chosen: Vec<_> = GROUPS
-        .iter()
-        .filter(|(name, _)| arguments.group.is_empty() || arguments.group.iter().any(|group| group == name))
-        .collect();
+    let is_chosen = |name: &str| arguments.group.is_empty() || arguments.group.iter().any(|group| group == name);
     let mut counts = Vec::new();
-    for (name, agents) in chosen {
+    for (name, agents) in GROUPS.iter().filter(|(name, _)| is_chosen(name)) {
         let corpus = seed(name, agents)?;
         println!("── {name}: {}", agents.join(", "));
-        counts.push((name, fuzz(agents, &corpus, arguments.minutes)?));
+        counts.push((name, fuzz("decode", agents, &corpus, arguments.minutes)?));
+    }
+    for name in NETWORK.iter().filter(|name| is_chosen(name)) {
+        let corpus = crate::root().join("fuzz/corpus").join(name);
+        std::fs::create_dir_all(&corpus)?;
+        println!("── {name}");
+        counts.push((name, fuzz(name, &[], &corpus, arguments.minutes)?));
     }
     println!("\nNo finding.");
     for (name, executions) in counts {
@@ -56,8 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, _)| *name).chain(NETWORK.iter().copied())
+}
+
 fn names() -> String {
-    GROUPS.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    groups().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Fills a group's corpus with the fixtures: those of its own agents, or all of them for `auto`.
@@ -79,10 +89,10 @@ fn seed(name: &str, agents: &[&str]) -> Result<PathBuf> {
     Ok(corpus)
 }
 
-/// Runs the target and gives the number of executions.
-fn fuzz(agents: &[&str], corpus: &Path, minutes: f64) -> Result<u64> {
+/// Runs a target and gives the number of executions.
+fn fuzz(target: &str, agents: &[&str], corpus: &Path, minutes: f64) -> Result<u64> {
     // There is no unsafe code to sanitize; what is looked for are panics, overflows and broken laws.
-    let mut command = cargo(&["fuzz", "run", "--sanitizer", "none", "decode"]);
+    let mut command = cargo(&["fuzz", "run", "--sanitizer", "none", target]);
     command.arg(corpus).args(["--", &format!("-max_total_time={:.0}", minutes * 60.0)]);
     // Recordings are a few kilobytes; a longer input costs more time than it finds.
     command.args(["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024", "-print_final_stats=1", "-verbosity=1"]);

@@ -3,12 +3,14 @@
 
 mod access;
 mod client;
+mod fuzz;
 mod limits;
 mod lists;
 mod local;
 mod log;
 mod page;
 mod restart;
+mod script;
 mod shells;
 mod shells_http;
 mod timeline;

@@ -3,6 +3,7 @@
 //! The hub has a table of the tokens that it knows, which is looked at again every second: a token that was made beside it
 //! is good at once (an id that is not known is looked up), and one that was revoked ends its connections.
 
+pub(crate) mod cookie;
 pub mod token;
 
 use std::collections::HashMap;
@@ -10,7 +11,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::header;
+use axum::http::request::Parts;
 use sabir_core::time::Timestamp;
 use sabir_protocol::{Code, Refusal, SessionId};
 use tokio::sync::watch;
@@ -88,31 +90,45 @@ impl Gate {
         Self { open, log, table: watch::channel(Table::default()).0 }
     }
 
-    /// Who asks.
-    pub(crate) async fn visitor(&self, headers: &HeaderMap, from: IpAddr) -> Result<Visitor, Refusal> {
+    /// Authenticates a request by its `Authorization` header or, without one, by the session cookie of the web UI.
+    pub(crate) async fn visitor(&self, parts: &Parts, from: IpAddr) -> Result<Visitor, Refusal> {
         if self.open {
             return Ok(Visitor::Anybody(from));
         }
-        let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
-        let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
-        let unknown = || Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out");
-        let text = value.to_str().map_err(|_| unknown())?;
-        let (scheme, whole) = text.split_once(' ').ok_or_else(unknown)?;
-        let whole = whole.trim();
-        let id = token::id(whole).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unknown)?;
+        let whole = match parts.headers.get(header::AUTHORIZATION) {
+            Some(value) => {
+                let (scheme, whole) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(unknown)?;
+                if !scheme.eq_ignore_ascii_case("bearer") {
+                    return Err(unknown());
+                }
+                whole.trim()
+            }
+            None => {
+                let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
+                let whole = cookie::token(&parts.headers).ok_or_else(missing)?;
+                if !cookie::is_same_origin(&parts.method, &parts.headers) {
+                    let what = "the session cookie is only accepted from the hub's own pages";
+                    return Err(Refusal::new(Code::Forbidden, what));
+                }
+                whole
+            }
+        };
+        self.holder(whole).await.map(Visitor::Holder)
+    }
+
+    /// The token that somebody has, if it may be used now.
+    pub(crate) async fn holder(&self, whole: &str) -> Result<Arc<Token>, Refusal> {
+        let id = token::id(whole).ok_or_else(unknown)?;
         let mut token = self.table.borrow().get(id).cloned();
         if token.is_none() {
             self.look().await?;
             token = self.table.borrow().get(id).cloned();
         }
-        match token.filter(|token| token.is_of(whole) && token.is_good(now())) {
-            Some(token) => Ok(Visitor::Holder(token)),
-            None => Err(unknown()),
-        }
+        token.filter(|token| token.is_of(whole) && token.is_good(now())).ok_or_else(unknown)
     }
 
     /// Reads the tokens again.
-    async fn look(&self) -> Result<(), Refusal> {
+    pub(crate) async fn look(&self) -> Result<(), Refusal> {
         let tokens = self.log.tokens().await?;
         let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
         self.table.send_if_modified(|known| {
@@ -160,6 +176,10 @@ impl Gate {
             }
         }
     }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
 }
 
 /// How long until a time; at most a minute, since clocks are set and machines sleep.

@@ -183,6 +183,8 @@ impl IntoResponse for Refused {
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
+    /// The hub itself ends the TLS of the connection.
+    pub(crate) tls: bool,
     pub(crate) place: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -203,9 +205,9 @@ impl FromRequestParts<Shared> for Asker {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Shared) -> Result<Self, Refused> {
-        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), place: None };
+        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), tls: false, place: None };
         let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
-        let found = hub.gate.visitor(&parts.headers, peer.address).await;
+        let found = hub.gate.visitor(parts, peer.address).await;
         // Who has no good token is counted by its address, so that guessing is slow as well.
         let mut key = found.as_ref().map_or_else(|_| peer.address.to_string(), Visitor::key);
         if found.is_ok() && parts.uri.path().starts_with("/v1/shells/") {

@@ -31,7 +31,7 @@ export function tool(item: Item, what: Of<"tool">, context: Context): Child[] {
   const command = what.toolKind === "execute" ? commandOf(given) : null;
   if (open && what.input) out.push(args(item, what, given, command, context));
   else if (command !== null && command.includes("\n")) out.push(pre(command.split("\n").slice(0, 4).join("\n"), "command"));
-  const bad = what.status != null && what.status !== "ok";
+  const bad = what.status != null && what.status !== "ok" && what.status !== "cancelled";
   if (what.output) {
     const peek = bad ? PEEK_TROUBLE : QUIET.has(what.toolKind) ? 0 : PEEK;
     const result = output(item, what.output, open ? MOST_LINES : peek, context);
@@ -57,10 +57,10 @@ function head(what: Of<"tool">, given: Given, open: boolean, context: Context): 
 function facts(what: Of<"tool">, context: Context): HTMLElement[] {
   const found: HTMLElement[] = [];
   if (what.status == null) {
-    found.push(context.live ? el("span", { class: "badge is-running" }, "running") : el("span", { class: "badge" }, "open"));
+    found.push(context.live ? el("span", { class: "badge is-running" }, "running") : el("span", { class: "badge" }, "no result"));
   } else if (what.status !== "ok") {
     const words = what.status === "error" ? "failed" : what.status;
-    found.push(el("span", { class: "badge is-bad" }, words));
+    found.push(el("span", { class: what.status === "cancelled" ? "badge" : "badge is-bad" }, words));
   }
   if (what.exitCode != null && what.exitCode !== 0) found.push(el("span", { class: "fact is-bad" }, `exit ${what.exitCode}`));
   else if (what.exitCode === 0) found.push(el("span", { class: "fact" }, "exit 0"));

@@ -130,7 +130,7 @@ async function askToSignIn(trouble: Refused | null = null): Promise<void> {
   asks = true;
   const place = clear();
   const method = await loginMethod().catch(() => "token" as const);
-  const input = el("input", { type: "password", "aria-label": method === "address" ? "Address" : "Token", autocomplete: "off", required: true });
+  const input = el("input", { type: method === "address" ? "text" : "password", spellcheck: "false", "aria-label": method === "address" ? "Address" : "Token", autocomplete: "off", required: true });
   const message = el("p", { class: "is-bad", role: "alert" });
   const form = el("form", { class: "door" });
   const tell = (error: unknown) => (message.textContent = whyNot(error, method));

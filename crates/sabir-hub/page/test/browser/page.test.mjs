@@ -295,11 +295,14 @@ test("the beginning of an id opens its run, and one of several asks which", asyn
 });
 
 test("nothing is cut off on a screen of 390 pixels", async () => {
-  hub.add("narrow", items({ kind: "run", agent: "codex" }, said("hm"), { kind: "permission", request: "q", title: "May I?" }), { phase: "asking", title: "A title that is longer than the screen is wide" }, { takes: ["prompt", "cancel", "permission"] });
+  const [first, second, last] = items({ kind: "run", agent: "codex" }, said("hm"), { kind: "permission", request: "q", title: "May I?" });
+  const late = { ...last, first: 90_000, last: 90_000, seq: 12_677_100, lastSeq: 12_677_100, at: "2026-01-01T15:12:00Z" };
+  hub.add("narrow", [first, second, late], { phase: "asking", title: "A title that is longer than the screen is wide" }, { takes: ["prompt", "cancel", "permission"] });
   await page.setViewportSize({ width: 390, height: 844 });
   for (const hash of ["#/", "#/run/narrow", "#/spend"]) {
     await go(hash);
     await page.locator(hash === "#/spend" ? ".empty" : hash === "#/" ? "tbody tr" : ".row").first().waitFor();
+    if (hash === "#/run/narrow") await page.getByText("15:12:00 · 12,677,100 / 12,677,100").waitFor();
     const outside = await page.evaluate(() => [...document.querySelectorAll("header *, footer *, .filters *")].filter((one) => one.checkVisibility() && one.getBoundingClientRect().width > 1 && !one.closest(".skip, .sr-only")).filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5 || one.getBoundingClientRect().bottom > innerHeight + 0.5).map((one) => `${one.className} ${one.textContent}`));
     assert.deepEqual(outside, [], hash);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), hash);

@@ -9,7 +9,7 @@ interface Bar {
   id: number;
   turn: number;
   run: number;
-  /** Read from the cache, new input, output. */
+  /** Read from the cache, new input (uncached, or written to the cache), output. */
   parts: [number, number, number];
   total: number;
   cost: number | null;
@@ -31,7 +31,7 @@ export class Meter {
       el("h2", null, "Tokens by turn"),
       this.canvas,
       this.label,
-      el("div", { class: "legend" }, legend("cache", "cache read"), legend("input", "input"), legend("output", "output")),
+      el("div", { class: "legend" }, legend("cache", "cache read"), legend("input", "new input"), legend("output", "output")),
     );
     this.resized.observe(this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.over(this.at(event.offsetX)));

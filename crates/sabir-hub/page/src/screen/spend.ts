@@ -150,7 +150,7 @@ export class SpendScreen implements Screen {
 
   private drawTable(groups: Group[]): void {
     const names: Record<By, string> = { agent: "Agent", model: "Model", project: "Project" };
-    const heads = [names[this.kept.by], "Sessions", "Input", "Cached", "Output", "Tokens", "Cost"];
+    const heads = [names[this.kept.by], "Sessions", "New input", "Cache read", "Output", "Tokens", "Cost"];
     const rows = groups.map((group) => {
       const label = el("span");
       show(label, group.name);

@@ -427,6 +427,8 @@ test("what was used is added up by agent, model or project", async () => {
   assert.ok(await page.locator(".spend-chart canvas").isVisible());
   await page.getByLabel("By", { exact: true }).selectOption("model");
   await page.getByRole("rowheader", { name: "m2" }).waitFor();
+  // Uncached input alone has its full name in the tooltip of a turn.
+  assert.deepEqual((await page.locator("thead th").allInnerTexts()).slice(2, 5), ["New input", "Cache read", "Output"]);
   assert.deepEqual(await page.locator("tbody tr").allInnerTexts(), ["m1\t2\t1.0k\t0\t0\t1.0k\t$1.50", "m2\t1\t500\t0\t0\t500\t—"]);
 });
 

@@ -1,6 +1,7 @@
 //! The page, and how one comes to see it.
 
 use sabir_hub::Entrance;
+use sabir_protocol::SUBPROTOCOL;
 use serde_json::json;
 
 use crate::client::{Reply, Setup, closed_hub, open_hub};
@@ -98,7 +99,9 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     assert_eq!(hub.request("GET", "/v1/sessions", &[("Cookie", &foreign)], b"").await.status, 401);
 
     // Streams: server-sent events as above, WebSockets by their origin.
-    hub.shell("s").await.hello("s", "a", 1, 0).await;
+    let runner = format!("Bearer {}", hub.token("runner:s").await);
+    let headers = [("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", runner.as_str())];
+    hub.socket("/v1/shells/s", &headers).await.expect("a WebSocket").hello("s", "a", 1, 0).await;
     let socket = async |more: &[(&str, &str)]| {
         let headers = [&[("Cookie", cookie.as_str())], more].concat();
         hub.socket("/v1/sessions/s/watch", &headers).await.map(|_| ())
@@ -111,7 +114,7 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     assert!(out.status == 204 && out.head.contains("max-age=0"), "{}", out.head);
     assert_eq!(hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &other)], b"").await.status, 403);
     assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
-    let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie)]).await;
+    let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
     assert_eq!(events.status().await, 200);
     hub.log.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
     while events.next().await.is_some() {}

@@ -202,6 +202,11 @@ export class RunScreen implements Screen {
     const { sessions, next } = await hub.sessions({ prefix: this.id }, 20, null, this.end.signal).catch(() => ({ sessions: [], next: null }));
     if (this.end.signal.aborted) return;
     const [only, ...others] = sessions;
+    if (only?.session === this.id) {
+      // It began meanwhile.
+      void this.load();
+      return;
+    }
     if (only && others.length === 0) {
       location.replace(location.hash.replace(/^#\/run\/[^/?]*/, `#/run/${encodeURIComponent(only.session)}`));
       return;

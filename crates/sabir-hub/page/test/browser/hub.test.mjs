@@ -15,6 +15,7 @@ import { chromium } from "playwright-core";
 const sabir = process.env.SABIR_BINARY;
 assert.ok(sabir, "SABIR_BINARY names the program; `cargo xtask page --test` builds it");
 let browser;
+let context;
 let folder;
 let page;
 let complaints;
@@ -29,7 +30,8 @@ after(() => browser.close());
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "sabir-page-"));
-  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  page = await context.newPage();
   page.setDefaultTimeout(60_000);
   [complaints, addresses, started] = [[], [], []];
   page.on("pageerror", (error) => complaints.push(String(error)));
@@ -37,7 +39,7 @@ beforeEach(async () => {
   page.on("request", (request) => addresses.push(request.url()));
 });
 afterEach(async () => {
-  await page.close();
+  await context.close();
   for (const child of started) if (child.exitCode === null && child.signalCode === null) await ended(child, "SIGKILL");
   await rm(folder, { recursive: true, force: true });
   assert.deepEqual(complaints, [], "nothing went wrong in the page");
@@ -118,7 +120,7 @@ const leaves = (origin) => addresses.filter((address) => !address.startsWith(ori
 const steps = (from, until) => Array.from({ length: until - from + 1 }, (_, place) => `step ${from + place} of many`);
 
 const second = async (address) => {
-  const tab = await page.context().newPage();
+  const tab = await context.newPage();
   tab.setDefaultTimeout(60_000);
   await tab.goto(address);
   return tab;
@@ -150,7 +152,7 @@ test("signing in with a token is for all tabs, until one logs out", async () => 
   await tab.getByText("No runs yet").waitFor();
   const readable = () => page.evaluate(() => JSON.stringify([document.cookie, { ...sessionStorage }, { ...localStorage }]));
   assert.ok(!(await readable()).includes("sabir_"), "no script can read the token");
-  const [cookie] = await page.context().cookies();
+  const [cookie] = await context.cookies();
   assert.deepEqual([cookie.name, cookie.httpOnly, cookie.sameSite, cookie.secure], [`sabir-${new URL(origin).port}`, true, "Strict", false]);
   assert.equal((await fetch(`${origin}/v1/sessions`, { headers: { Authorization: `Bearer ${token}` } })).status, 200, "API clients send their token");
 
@@ -172,7 +174,7 @@ test("signing in with a token is for all tabs, until one logs out", async () => 
 
   await page.getByRole("button", { name: "Log out" }).click();
   await signIn();
-  assert.deepEqual(await page.context().cookies(), []);
+  assert.deepEqual(await context.cookies(), []);
   await tab.reload();
   await tab.getByRole("heading", { name: "Sign in" }).waitFor();
 
@@ -233,7 +235,8 @@ test("cancel reaches the agent", async () => {
   const hub = await hubAt("127.0.0.1:0");
   const { child, stream, tell, isThere } = await agent(hub.at, "long");
   tell(says("it goes on"));
-  await page.goto(`http://${hub.at}/#/run/long`);
+  await page.goto(`http://${hub.at}/#/`);
+  await page.getByRole("link", { name: "Count the herd" }).click();
   await row("it goes on").waitFor();
   assert.ok(await isThere(), "the agent runs");
   await page.getByRole("button", { name: "Cancel", exact: true }).click();

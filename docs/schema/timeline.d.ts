@@ -49,6 +49,8 @@ export interface Growth {
   id: number;
   /** The number of the event. */
   last: number;
+  /** The `seq` of the event. */
+  seq?: number | null;
   /** The next piece. */
   text: string;
   /** When. */
@@ -65,12 +67,16 @@ export interface Item {
   id: number;
   /** The number of the event that changed it last. Of a tool call that is over it is the one that has all of the output. */
   last: number;
+  /** The `seq` of the event that changed it last. */
+  lastSeq?: number | null;
   /** The raw line of the agent that it began with. */
   line?: number | null;
   /** The item of the tool call that started the sub-agent which this happened in. */
   parent?: number | null;
   /** Which run of the session, from 1. */
   run: number;
+  /** The `seq` of the event that it began with. Missing where it was not made from an event. */
+  seq?: number | null;
   /** In which turn of the run, from 1. */
   turn?: number | null;
   /** When it last changed, if that is later. */

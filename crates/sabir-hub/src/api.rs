@@ -89,6 +89,8 @@ pub(crate) struct Choice {
     workspace: Option<String>,
     /// Something came since this time, RFC 3339.
     since: Option<String>,
+    /// Whose id starts so.
+    prefix: Option<String>,
     /// A message has words that begin like all of these.
     text: Option<String>,
     /// How many; at most 500.
@@ -110,6 +112,7 @@ impl Choice {
             phase: self.status.map(phase).transpose()?,
             workspace: self.workspace,
             since: self.since.map(time).transpose()?,
+            prefix: self.prefix,
             text: self.text,
             limit: self.limit.unwrap_or(PAGE).clamp(1, LONGEST_PAGE),
             cursor: self.cursor.map(cursor).transpose()?,

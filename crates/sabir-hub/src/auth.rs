@@ -3,6 +3,7 @@
 //! The hub has a table of the tokens that it knows, which is looked at again every second: a token that was made beside it
 //! is good at once (an id that is not known is looked up), and one that was revoked ends its connections.
 
+pub(crate) mod cookie;
 pub mod token;
 
 use std::collections::HashMap;
@@ -10,7 +11,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::header;
+use axum::http::request::Parts;
 use sabir_core::time::Timestamp;
 use sabir_protocol::{Code, Refusal, SessionId};
 use tokio::sync::watch;
@@ -76,15 +78,19 @@ fn unknown() -> Refusal {
     Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
 }
 
-/// The token in the headers: its id, and all of it.
-fn presented(headers: &HeaderMap) -> Result<(&str, &str), Refusal> {
-    let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
-    let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
-    let text = value.to_str().map_err(|_| unknown())?;
-    let (scheme, whole) = text.split_once(' ').ok_or_else(unknown)?;
-    let whole = whole.trim();
-    let id = token::id(whole).filter(|_| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(unknown)?;
-    Ok((id, whole))
+/// The token in the `Authorization` header or, without one, in the session cookie of the web UI.
+fn presented(parts: &Parts) -> Result<&str, Refusal> {
+    let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
+        let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
+        let whole = cookie::token(&parts.headers).ok_or_else(missing)?;
+        if !cookie::is_same_origin(&parts.method, &parts.headers) {
+            let what = "the session cookie is only accepted from the hub's own pages";
+            return Err(Refusal::new(Code::Forbidden, what));
+        }
+        return Ok(whole);
+    };
+    let (scheme, whole) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(unknown)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(whole.trim()) } else { Err(unknown()) }
 }
 
 type Table = Arc<HashMap<String, Arc<Token>>>;
@@ -103,24 +109,38 @@ impl Gate {
         Self { open, log, table: watch::channel(Table::default()).0 }
     }
 
-    /// Who asks, as far as it is known without asking the log: `None` for the id of a token that is not in the table.
-    pub(crate) fn known(&self, headers: &HeaderMap, from: IpAddr) -> Result<Option<Visitor>, Refusal> {
+    /// Authenticates a request without asking the log: `None` for the id of a token that is not in the table.
+    pub(crate) fn known(&self, parts: &Parts, from: IpAddr) -> Result<Option<Visitor>, Refusal> {
         if self.open {
             return Ok(Some(Visitor::Anybody(from)));
         }
-        let (id, whole) = presented(headers)?;
-        let Some(token) = self.table.borrow().get(id).cloned() else { return Ok(None) };
-        if token.is_of(whole) && token.is_good(now()) { Ok(Some(Visitor::Holder(token))) } else { Err(unknown()) }
+        Ok(self.find(presented(parts)?)?.map(Visitor::Holder))
     }
 
-    /// Who asks. Reads the tokens again, since the token may have been created a moment ago.
-    pub(crate) async fn look_up(&self, headers: &HeaderMap, from: IpAddr) -> Result<Visitor, Refusal> {
+    /// Authenticates a request. Reads the tokens again, since the token may have been created a moment ago.
+    pub(crate) async fn look_up(&self, parts: &Parts, from: IpAddr) -> Result<Visitor, Refusal> {
         self.look().await?;
-        self.known(headers, from)?.ok_or_else(unknown)
+        self.known(parts, from)?.ok_or_else(unknown)
+    }
+
+    /// The token with this text, if it may be used now.
+    pub(crate) async fn holder(&self, whole: &str) -> Result<Arc<Token>, Refusal> {
+        if let Some(token) = self.find(whole)? {
+            return Ok(token);
+        }
+        self.look().await?;
+        self.find(whole)?.ok_or_else(unknown)
+    }
+
+    /// The token with this text: `None` if its id is not in the table, an error if it may not be used.
+    fn find(&self, whole: &str) -> Result<Option<Arc<Token>>, Refusal> {
+        let id = token::id(whole).ok_or_else(unknown)?;
+        let Some(token) = self.table.borrow().get(id).cloned() else { return Ok(None) };
+        if token.is_of(whole) && token.is_good(now()) { Ok(Some(token)) } else { Err(unknown()) }
     }
 
     /// Reads the tokens again.
-    async fn look(&self) -> Result<(), Refusal> {
+    pub(crate) async fn look(&self) -> Result<(), Refusal> {
         let tokens = self.log.tokens().await?;
         let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
         self.table.send_if_modified(|known| {
@@ -168,6 +188,10 @@ impl Gate {
             }
         }
     }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
 }
 
 /// How long until a time; at most a minute, since clocks are set and machines sleep.

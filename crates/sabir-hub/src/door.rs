@@ -39,8 +39,7 @@ impl Door {
         }
         let Some(origin) = text(header::ORIGIN).transpose()? else { return Ok(()) };
         let origin = origin.to_ascii_lowercase();
-        let own = origin.split_once("://").is_some_and(|(scheme, rest)| matches!(scheme, "http" | "https") && rest == host);
-        if own || self.origins.contains(&origin) {
+        if is_own(&origin, &host) || self.origins.contains(&origin) {
             return Ok(());
         }
         Err(forbidden("pages of this origin may not use the hub; --origin says that they may"))
@@ -50,6 +49,12 @@ impl Door {
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         name == "localhost" || bare.parse::<IpAddr>().is_ok() || self.hosts.iter().any(|host| host == name)
     }
+}
+
+/// Whether an origin is that of the hub itself, which is called by `host`.
+pub(crate) fn is_own(origin: &str, host: &str) -> bool {
+    let same = |(scheme, rest): (&str, &str)| matches!(scheme, "http" | "https") && rest.eq_ignore_ascii_case(host);
+    origin.split_once("://").is_some_and(same)
 }
 
 /// A host without its port.

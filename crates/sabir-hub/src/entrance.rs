@@ -1,7 +1,8 @@
-//! Who somebody is, and how a page gets a token without anybody typing it.
+//! Who somebody is, and how the web UI signs in.
 //!
 //! ```text
-//!   http://127.0.0.1:PORT/#token=ONCE ──► page ── POST /v1/enter {"token":"ONCE"} ──► {"token":"sabir_…"}
+//!   http://127.0.0.1:PORT/#token=ONCE ──► web UI ── POST /v1/login {"token":"ONCE"} ──► session cookie
+//!   API client                                   ── POST /v1/enter {"token":"ONCE"} ──► {"token":"sabir_…"}
 //! ```
 //!
 //! What stands after `#` is never sent with a request, and it is good once: an address that stays in the history of a
@@ -11,6 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sabir_core::time::Timestamp;
@@ -21,10 +24,10 @@ use utoipa::ToSchema;
 
 use crate::audit::Entry;
 use crate::auth::token::{Scope, Token, hashed, hexadecimal, same};
-use crate::auth::{Deed, Visitor};
+use crate::auth::{Deed, Visitor, cookie};
 use crate::clock::now;
 use crate::control::noted;
-use crate::hub::{Asker, Peer, Refused, Shared, malformed};
+use crate::hub::{Asker, Hub, Peer, Refused, Shared, malformed};
 use crate::ingest::http::body;
 use crate::lock::locked;
 use crate::openapi::Refusals;
@@ -35,6 +38,8 @@ const LONGEST: usize = 4 << 10;
 const LASTS: i64 = 24 * 60 * 60 * 1_000;
 /// So many one-time tokens wait at most; the oldest goes.
 const MOST: usize = 64;
+/// The note of tokens that were exchanged for one-time tokens.
+const NOTE: &str = "web UI login";
 
 /// One-time tokens, and what those may do who come in by one. Clones are the same entrance.
 #[derive(Debug, Clone)]
@@ -118,18 +123,132 @@ pub(crate) async fn enter(
     hub.pace.step(&address)?;
     let text = body(&hub, request, LONGEST).await?;
     let Pass { token } = serde_json::from_slice(&text).map_err(malformed)?;
-    let unknown = || Refusal::new(Code::Unauthorized, "the address was used already, or is not of this hub");
-    let entrance = hub.entrance.as_ref().filter(|entrance| entrance.enter(&token)).ok_or_else(|| {
-        hub.counts.turned_away.add(1);
-        unknown()
-    })?;
+    match exchange(&hub, &token, &address).await? {
+        Some(token) => Ok(Json(Pass { token })),
+        None => {
+            hub.counts.turned_away.add(1);
+            Err(Refusal::new(Code::Unauthorized, "the address was used already, or is not of this hub").into())
+        }
+    }
+}
+
+/// Exchanges a one-time token for a token; `None` where it is not one, or was used.
+async fn exchange(hub: &Hub, once: &str, address: &str) -> Result<Option<String>, Refused> {
+    let Some(entrance) = hub.entrance.as_ref().filter(|entrance| entrance.enter(once)) else { return Ok(None) };
     let created = now();
     let expires = Timestamp::from_millis(created.as_millis() + LASTS);
-    let made = Token::new(vec![entrance.0.scope.clone()], Some("a page".to_owned()), created, expires);
+    let made = Token::new(vec![entrance.0.scope.clone()], Some(NOTE.to_owned()), created, expires);
     let (kept, token) = made.ok_or_else(|| Refusal::new(Code::Unavailable, "the system has no randomness"))?;
     hub.log.add_token(kept.clone()).await.map_err(|trouble| hub.trouble(trouble))?;
-    noted(&hub, hub.audit.note(&Entry::of_token(&address, "login", &kept)).await);
-    Ok(Json(Pass { token }))
+    noted(hub, hub.audit.note(&Entry::of_token(address, "login", &kept)).await);
+    Ok(Some(token))
+}
+
+/// Whether a token came from [`exchange`], and so ends with its login.
+fn is_of_login(token: &Token) -> bool {
+    let lasts = token.expires.and_then(|expires| expires.millis_since(token.created));
+    token.note.as_deref() == Some(NOTE) && lasts == u64::try_from(LASTS).ok()
+}
+
+/// How one signs in to the web UI.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LoginMethod {
+    /// `address`: with the address that the command prints; `token`: with a token of the hub.
+    method: &'static str,
+}
+
+/// How one signs in to the web UI. It needs no token.
+#[utoipa::path(
+    get,
+    path = "/v1/login",
+    operation_id = "getLoginMethod",
+    tag = "hub",
+    responses((status = 200, description = "The method", body = LoginMethod))
+)]
+pub(crate) async fn login_method(State(hub): State<Shared>) -> Json<LoginMethod> {
+    Json(LoginMethod { method: if hub.entrance.is_some() { "address" } else { "token" } })
+}
+
+/// Signs the web UI in: stores a token, or what a one-time token is exchanged for, in the session cookie.
+#[utoipa::path(
+    post,
+    path = "/v1/login",
+    operation_id = "login",
+    tag = "hub",
+    request_body = Pass,
+    responses(
+        (status = 204, description = "The session cookie is set"),
+        (status = 400, description = "Not a token"),
+        (status = 401, description = "The token is not known, was revoked, used or has run out"),
+        (status = 403, description = "The token is of a runner"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    )
+)]
+pub(crate) async fn login(
+    State(hub): State<Shared>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    request: Body,
+) -> Result<Response, Refused> {
+    let (address, tls) = peer.map(|Extension(peer)| (peer.address.to_string(), peer.tls)).unwrap_or_default();
+    hub.pace.step(&address)?;
+    let text = body(&hub, request, LONGEST).await?;
+    let Pass { token } = serde_json::from_slice(&text).map_err(malformed)?;
+    let token = match exchange(&hub, &token, &address).await? {
+        Some(token) => token,
+        None => {
+            let holder = hub.gate.holder(&token).await.inspect_err(|_| hub.counts.turned_away.add(1))?;
+            if Visitor::Holder(Arc::clone(&holder)).may(Deed::See).is_err() {
+                let what = "the token is of a runner; the web UI needs one with the scope watch or operate";
+                return Err(Refusal::new(Code::Forbidden, what).into());
+            }
+            noted(&hub, hub.audit.note(&Entry::of_token(&address, "login", &holder)).await);
+            token
+        }
+    };
+    Ok(with_cookie(&headers, Some(&token), tls))
+}
+
+/// Signs the web UI out: deletes the session cookie, and revokes its token where that was made by signing in.
+#[utoipa::path(
+    post,
+    path = "/v1/logout",
+    operation_id = "logout",
+    tag = "hub",
+    responses(
+        (status = 204, description = "The session cookie is deleted"),
+        (status = 403, description = "The request is not from a page of the hub"),
+        (status = 429, description = "Too many requests"),
+        (status = 503, description = "Not now"),
+    )
+)]
+pub(crate) async fn logout(
+    State(hub): State<Shared>,
+    peer: Option<Extension<Peer>>,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let (address, tls) = peer.map(|Extension(peer)| (peer.address.to_string(), peer.tls)).unwrap_or_default();
+    hub.pace.step(&address)?;
+    if !cookie::is_same_origin(&method, &headers) {
+        return Err(Refusal::new(Code::Forbidden, "only the hub's own pages sign out").into());
+    }
+    if let Some(token) = cookie::token(&headers)
+        && let Ok(token) = hub.gate.holder(token).await
+        && is_of_login(&token)
+    {
+        hub.log.revoke_token(&token.id, now()).await.map_err(|trouble| hub.trouble(trouble))?;
+        hub.gate.look().await?;
+        noted(&hub, hub.audit.note(&Entry::of_token(&address, "token_revoked", &token)).await);
+    }
+    Ok(with_cookie(&headers, None, tls))
+}
+
+/// An answer without a body that sets the session cookie, or deletes it.
+fn with_cookie(headers: &HeaderMap, token: Option<&str>, tls: bool) -> Response {
+    let set = cookie::set(headers, token, tls).map(|value| (header::SET_COOKIE, value));
+    (StatusCode::NO_CONTENT, set.into_iter().collect::<HeaderMap>()).into_response()
 }
 
 /// Who asks, and what the hub is.
@@ -144,6 +263,8 @@ pub(crate) struct Me {
     version: &'static str,
     /// The sessions are those of the machine that the hub runs on, from what agents and Sabir keep there.
     local: bool,
+    /// The request was authenticated by the session cookie of the web UI.
+    cookie: bool,
 }
 
 /// Who asks, and what it may do here.
@@ -155,7 +276,7 @@ pub(crate) struct Me {
     responses((status = 200, description = "What one may do", body = Me), Refusals),
     security(("token" = []))
 )]
-pub(crate) async fn me(State(hub): State<Shared>, asker: Asker) -> Json<Me> {
+pub(crate) async fn me(State(hub): State<Shared>, asker: Asker, headers: HeaderMap) -> Json<Me> {
     let Asker { visitor, .. } = &asker;
     let may = |deed| visitor.may(deed).is_ok();
     let scope = match visitor {
@@ -165,5 +286,6 @@ pub(crate) async fn me(State(hub): State<Shared>, asker: Asker) -> Json<Me> {
         Visitor::Holder(_) => "runner",
     };
     let read_only = hub.local || !may(Deed::Order);
-    Json(Me { read_only, scope, version: env!("CARGO_PKG_VERSION"), local: hub.local })
+    let cookie = matches!(visitor, Visitor::Holder(_)) && !headers.contains_key(header::AUTHORIZATION);
+    Json(Me { read_only, scope, version: env!("CARGO_PKG_VERSION"), local: hub.local, cookie })
 }

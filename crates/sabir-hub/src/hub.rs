@@ -222,6 +222,8 @@ impl IntoResponse for Refused {
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
+    /// The hub itself ends the TLS of the connection.
+    pub(crate) tls: bool,
     pub(crate) place: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -246,16 +248,16 @@ impl FromRequestParts<Shared> for Asker {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Shared) -> Result<Self, Refused> {
-        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), place: None };
+        let nowhere = || Peer { address: IpAddr::from([0, 0, 0, 0]), tls: false, place: None };
         let peer = parts.extensions.get::<Peer>().cloned().unwrap_or_else(nowhere);
-        let visitor = match hub.gate.known(&parts.headers, peer.address) {
+        let visitor = match hub.gate.known(parts, peer.address) {
             Ok(Some(visitor)) => visitor,
             other => {
                 // Who has no token that is known is counted by its address before the log is asked, so that guessing is slow.
                 hub.pace.step(&peer.address.to_string())?;
                 let found = match other {
                     Err(refusal) => Err(refusal),
-                    Ok(_) => hub.gate.look_up(&parts.headers, peer.address).await,
+                    Ok(_) => hub.gate.look_up(parts, peer.address).await,
                 };
                 found.inspect_err(|_| hub.counts.turned_away.add(1))?
             }

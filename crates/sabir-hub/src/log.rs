@@ -289,6 +289,8 @@ pub struct Filter {
     pub workspace: Option<String>,
     /// Something came after this.
     pub since: Option<Timestamp>,
+    /// Whose id starts so.
+    pub prefix: Option<String>,
     /// A message has words that begin like all of these.
     pub text: Option<String>,
     /// At most so many.

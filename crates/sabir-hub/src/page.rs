@@ -161,8 +161,9 @@ mod tests {
             updated: now,
         };
         let what = What::Prompt { text: Clip::of("<!--<script></SCRIPT>", 100) };
-        let (id, first, last, at, until, line, run, turn, parent) = (0, 1, 1, None, None, None, 1, None, None);
-        let page = single_file(session, &[Item { id, first, last, at, until, line, run, turn, parent, what }]).expect("JSON");
+        let item = serde_json::json!({ "id": 0, "first": 1, "last": 1, "run": 1, "what": what });
+        let item: Item = serde_json::from_value(item).expect("an item");
+        let page = single_file(session, &[item]).expect("JSON");
         assert!(page.contains("\\u003c/script>\\u003cscript>alert(1)") && page.contains("\\u003c!--"), "{page}");
         // The data, and the script itself.
         assert_eq!(page.to_lowercase().matches("</script>").count(), 2);

@@ -68,7 +68,7 @@ pub async fn serve(
         };
         let (stream, peer, place) = accepted;
         let (hub, router, tls) = (Arc::clone(&hub), router.clone(), tls.clone());
-        let peer = Peer { address: peer.ip(), place: place.map(Arc::new) };
+        let peer = Peer { address: peer.ip(), tls: tls.is_some(), place: place.map(Arc::new) };
         connections.spawn(async move {
             // What is said in small pieces is for people who wait.
             let _ = stream.set_nodelay(true);
@@ -147,6 +147,8 @@ fn router(hub: &Shared) -> Router {
         .route("/metrics", get(metrics::show))
         .route("/openapi.json", get(openapi::show))
         .route("/v1/enter", post(entrance::enter))
+        .route("/v1/login", get(entrance::login_method).post(entrance::login))
+        .route("/v1/logout", post(entrance::logout))
         .route("/v1/me", get(entrance::me))
         .route("/v1/usage", get(usage::usage))
         .route("/v1/agents", get(api::agents))

@@ -362,10 +362,13 @@ pub(crate) struct TuiArguments {
     pub(crate) insecure: bool,
 }
 
-/// Play three small runs of different agents, on the terminal and on a page.
+/// Play three recorded runs in the terminal and in the web UI.
 ///
 /// Needs no agent, no key and no network: the runs are in the program, written in the formats that the agents print. They
-/// go through shells to a hub that runs for as long as this does and keeps everything in a temporary folder.
+/// go through shells to a hub that keeps everything in a temporary folder.
+///
+/// The web UI stays up after the runs end, until Ctrl-C or SIGTERM, whether stdout is a terminal or not. In a script or a CI
+/// job use --no-page: it prints the same and ends by itself.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// How many times faster than it happened; 0 is as fast as possible.
@@ -376,7 +379,7 @@ pub(crate) struct DemoArguments {
     #[arg(value_name = "AGENT")]
     pub(crate) agent: Option<String>,
 
-    /// Play to the terminal alone: no shell, no hub, no page.
+    /// Play to stdout only, without a hub and the web UI, and end with the runs.
     #[arg(long)]
     pub(crate) no_page: bool,
 

@@ -33,12 +33,12 @@ impl Window {
         Ok(())
     }
 
-    /// Says a new address whenever one was used: each is good once.
+    /// Prints a new address whenever one was used: each is good once, and signs one browser in.
     pub(crate) async fn keep_telling(self) {
         let mut used = self.entrance.used();
         while used.changed().await.is_ok() {
             let Ok(address) = self.address() else { return };
-            print::note(&format!("the page was opened; for another window: {address}"));
+            print::note(&format!("web UI opened; for another browser: {address}"));
         }
     }
 }

@@ -42,6 +42,9 @@ pub struct Growth {
     pub id: u64,
     /// The number of the event.
     pub last: u64,
+    /// The `seq` of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
@@ -93,6 +96,7 @@ impl Timeline {
 impl Item {
     fn grow(&mut self, growth: &Growth, clipping: Clipping) {
         self.last = growth.last;
+        self.last_seq = growth.seq.or(self.last_seq);
         self.until = growth.until.or(self.until);
         match &mut self.what {
             What::Text { text, .. } | What::Thinking { text } => text.push(&growth.text, clipping.speech),

@@ -1,8 +1,10 @@
-// Asking the hub. The token never is in an address, but for the one-time token that `sabir serve` puts behind the `#`.
+// Requests to the hub. The browser authenticates them by the session cookie, which no script can read; the one-time token
+// that `sabir serve` puts behind the `#` is exchanged for it.
 
 import type { Me, Placed, Session, Sessions, Usage } from "./types";
 
-const KEPT = "sabir-token";
+/** Where older versions kept the token of a tab. */
+const STORED = "sabir-token";
 
 /** What the hub answers when it does not do what it was asked. */
 export class Refused extends Error {
@@ -15,26 +17,35 @@ export class Refused extends Error {
   }
 }
 
-function token(): string | null {
-  return sessionStorage.getItem(KEPT);
+/** Signs in with a token, or with the one-time token of an address. */
+export async function signIn(token: string): Promise<void> {
+  await ask("/v1/login", { method: "POST", body: JSON.stringify({ token }) });
 }
 
-export function keepToken(value: string): void {
-  sessionStorage.setItem(KEPT, value);
-}
-
-export function headers(more: Record<string, string> = {}): Record<string, string> {
-  const known = token();
-  return known === null ? more : { ...more, Authorization: `Bearer ${known}` };
-}
-
-/** Changes the one-time token of the address into one that is kept while the tab is open. */
+/** Signs in with the one-time token in the address, or with a token that an older version stored. */
 export async function enter(): Promise<void> {
-  const found = /^#token=([^&]+)/.exec(location.hash)?.[1];
-  if (found === undefined) return;
-  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
-  const answer = await ask("/v1/enter", { method: "POST", body: JSON.stringify({ token: decodeURIComponent(found) }) });
-  keepToken(((await answer.json()) as { token: string }).token);
+  const once = /^#token=([^&]+)/.exec(location.hash)?.[1];
+  const stored = sessionStorage.getItem(STORED);
+  sessionStorage.removeItem(STORED);
+  if (once !== undefined) {
+    history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+    await signIn(decodeURIComponent(once));
+  } else if (stored !== null) {
+    await signIn(stored);
+  }
+}
+
+/** Whether an address or a token signs in here. */
+export async function loginMethod(): Promise<"address" | "token"> {
+  const { method } = await json<{ method: string }>("/v1/login");
+  return method === "address" ? method : "token";
+}
+
+let signedOut: () => void = () => undefined;
+
+/** Calls when the hub no longer knows who asks. */
+export function onSignedOut(hear: () => void): void {
+  signedOut = hear;
 }
 
 /** A request; an answer that is a refusal is thrown. */
@@ -42,11 +53,12 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   const typed: Record<string, string> = init.body === undefined ? {} : { "Content-Type": "application/json" };
   let answer: Response;
   try {
-    answer = await fetch(path, { ...init, headers: headers({ ...typed, ...(init.headers as Record<string, string>) }) });
+    answer = await fetch(path, { ...init, headers: { ...typed, ...(init.headers as Record<string, string>) } });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Refused(0, "The hub does not answer.", "Is it still running?");
+    throw new Refused(0, "The hub doesn't answer.", "Is it still running?");
   }
+  if (answer.status === 401 && path !== "/v1/login") signedOut();
   if (!answer.ok) throw await refusal(answer);
   return answer;
 }
@@ -72,12 +84,15 @@ export interface Choice {
   status: string;
   since: string;
   text: string;
+  /** The beginning of an id. */
+  prefix: string;
 }
 
 export const hub = {
   me: () => json<Me>("/v1/me"),
-  sessions(choice: Choice, cursor: string | null, signal: AbortSignal): Promise<Sessions> {
-    const query = new URLSearchParams({ limit: "100" });
+  logout: () => ask("/v1/logout", { method: "POST" }),
+  sessions(choice: Partial<Choice>, limit: number, cursor: string | null, signal: AbortSignal): Promise<Sessions> {
+    const query = new URLSearchParams({ limit: String(limit) });
     for (const [name, value] of Object.entries(choice)) if (value !== "") query.set(name, value);
     if (cursor !== null) query.set("cursor", cursor);
     return json(`/v1/sessions?${query}`, signal);

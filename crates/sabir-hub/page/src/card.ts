@@ -10,7 +10,6 @@ import { add, el, type Child } from "./dom";
 import { exact, moment, plural, spaced } from "./format";
 import { icon, type Icon } from "./icons";
 import { plain, show } from "./invisible";
-import { isTrouble } from "./timeline";
 import type { Item } from "./types";
 
 /** How an item is looked at. */
@@ -18,8 +17,10 @@ export type Mode = "shown" | "event" | "raw";
 
 /** What a card must know besides its item. */
 export interface Context {
-  /** The address of the run's page; nothing in a file of its own. */
-  link: string | null;
+  /** The address of an item; nothing in a file of its own. */
+  link(item: Item): string | null;
+  /** Whether something went wrong in an item. */
+  trouble(id: number): boolean;
   start: number | null;
   /** When an item was; null where nobody knows. */
   when(item: Item): number | null;
@@ -103,7 +104,7 @@ export function nameOf(item: Item): string {
 export function card(item: Item, place: number, total: number, context: Context): HTMLElement {
   const depth = context.depth(item.id);
   const classes = ["row", `row-${item.what.kind}`, `depth-${depth}`];
-  if (isTrouble(item)) classes.push("is-trouble");
+  if (context.trouble(item.id)) classes.push("is-trouble");
   if (item.what.kind === "text" && item.what.answer) classes.push("is-answer");
   if (item.id === context.selected) classes.push("is-selected");
   const row = el("article", {
@@ -116,12 +117,13 @@ export function card(item: Item, place: number, total: number, context: Context)
     "aria-current": item.id === context.selected ? "true" : null,
   });
   const at = context.when(item);
-  const time = at !== null && context.start !== null ? moment(at - context.start) : `#${item.first}`;
-  const title = `Event ${item.first}${item.at == null ? "" : ` · ${exact(item.at)}`}`;
+  const time = at !== null && context.start !== null ? moment(at - context.start) : item.seq == null ? "" : `#${item.seq}`;
+  const title = [item.seq == null ? "" : `Event ${item.seq}`, item.at == null ? "" : exact(item.at)].filter(Boolean).join(" · ");
+  const link = context.link(item);
   row.append(
-    context.link === null
+    link === null
       ? el("span", { class: "row-time", title }, time)
-      : el("a", { class: "row-time", href: `${context.link}/${item.first}`, title, tabindex: -1 }, time),
+      : el("a", { class: "row-time", href: link, title, tabindex: -1 }, time),
     el("span", { class: "row-icon" }, icon(iconOf(item))),
   );
   const body = el("div", { class: "row-body" });

@@ -34,6 +34,14 @@ export function moment(ms: number): string {
   return clock(Math.max(0, Math.floor(ms / 1000)));
 }
 
+/** A moment with as many decimals as tell moments that are `step` milliseconds apart: 0:07.2, 1:05.25. */
+export function offset(ms: number, step: number): string {
+  const decimals = step >= 100 ? 1 : step >= 10 ? 2 : 3;
+  const rounded = Math.round(Math.max(0, ms) / 10 ** (3 - decimals));
+  const unit = 10 ** decimals;
+  return `${clock(Math.floor(rounded / unit))}.${String(rounded % unit).padStart(decimals, "0")}`;
+}
+
 /** 950, 12.3k, 4.56M. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;

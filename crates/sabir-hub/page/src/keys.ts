@@ -26,18 +26,18 @@ export const KEYS: Key[] = [
   { keys: ["g", "Home"], on: ["run"], deed: "first", words: "To the beginning" },
   { keys: ["G", "End"], on: ["run"], deed: "last", words: "To the end" },
   { keys: ["f"], on: ["run"], deed: "follow", words: "Follow live" },
-  { keys: ["r"], on: ["run"], deed: "raw", words: "As shown, as event, as raw line" },
-  { keys: ["y"], on: ["run"], deed: "copy-link", words: "Copy a link to the item" },
+  { keys: ["r"], on: ["run"], deed: "raw", words: "View: formatted / event / raw" },
+  { keys: ["y"], on: ["run"], deed: "copy-link", words: "Copy link" },
   { keys: ["w"], on: ["run"], deed: "waterfall", words: "Show or hide the waterfall" },
-  { keys: ["i"], on: ["run"], deed: "facts", words: "Show or hide the facts" },
+  { keys: ["i"], on: ["run"], deed: "facts", words: "Show or hide details" },
   { keys: [" "], on: ["run"], deed: "play", words: "Play or pause the replay" },
   { keys: ["<"], on: ["run"], deed: "slower", words: "Replay slower" },
   { keys: [">"], on: ["run"], deed: "faster", words: "Replay faster" },
   { keys: ["Escape"], on: ["run"], deed: "leave", words: "Close the search, end the replay" },
-  { keys: ["u"], on: ["run", "spend"], deed: "runs", words: "To the list of runs" },
-  { keys: ["s"], on: ["runs", "run"], deed: "spend", words: "To what it cost" },
-  { keys: ["d"], on: ALL, deed: "theme", words: "Light, dark, as the system" },
-  { keys: ["?"], on: ALL, deed: "help", words: "This help" },
+  { keys: ["u"], on: ["run", "spend"], deed: "runs", words: "Go to Runs" },
+  { keys: ["s"], on: ["runs", "run"], deed: "spend", words: "Go to Spend" },
+  { keys: ["d"], on: ALL, deed: "theme", words: "Switch theme" },
+  { keys: ["?"], on: ALL, deed: "help", words: "Keyboard shortcuts" },
 ];
 
 export type Deeds = Record<string, () => void>;
@@ -70,8 +70,8 @@ export function help(screen: Screen): void {
   );
   const dialog = el(
     "dialog",
-    { class: "help", "aria-label": "Keys" },
-    el("div", { class: "help-head" }, el("h2", null, "Keys"), button("close", { class: "plain", autofocus: true }, "Close")),
+    { class: "dialog help", "aria-label": "Keyboard shortcuts" },
+    el("div", { class: "help-head" }, el("h2", null, "Keyboard shortcuts"), button("close", { class: "plain", autofocus: true }, "Close")),
     el("dl", null, ...rows),
   );
   dialog.addEventListener("close", () => dialog.remove());

@@ -1,17 +1,14 @@
 // The page begins here: a run in a file of its own, or everything that a hub has.
-//
-//   #/              all runs
-//   #/run/ID        one run
-//   #/run/ID/N      one run, at event N
-//   #/spend         what it cost
+// `address.ts` says how a screen is addressed.
 
-import { enter, hub, keepToken, Refused } from "./api";
+import { forget, parse, settle, visit } from "./address";
+import { enter, hub, loginMethod, onSignedOut, Refused, signIn } from "./api";
 import { add, button, el, within } from "./dom";
 import { icon } from "./icons";
 import { deedOf, help } from "./keys";
-import { failure, type Screen } from "./screen";
+import { failure, toast, type Screen } from "./screen";
 import { RunScreen } from "./screen/run";
-import { RunsScreen } from "./screen/runs";
+import { listAddress, RunsScreen } from "./screen/runs";
 import { SpendScreen } from "./screen/spend";
 import { nextTheme, themeButton } from "./theme";
 import type { Exported, Me } from "./types";
@@ -25,8 +22,9 @@ const OFFLINE: Me = { readOnly: true, scope: "watch", version: "", local: false 
 function frame(me: Promise<Me> | null): HTMLElement {
   const place = el("div", { class: "place" });
   const notes = el("span");
-  void me?.then(({ local, readOnly }) => {
-    for (const [is, words] of [[local, "this machine"], [readOnly, "read-only"]] as const) add(notes, is && el("span", { class: "fact top-note" }, words));
+  void me?.then(({ local, readOnly, cookie }) => {
+    for (const [is, words] of [[local, "This machine"], [readOnly, "Read-only"]] as const) add(notes, is && el("span", { class: "fact top-note" }, words));
+    add(notes, cookie && button("logout", { class: "plain" }, "Log out"));
   }, () => undefined);
   const nav = el("nav", { "aria-label": "Pages" }, el("a", { href: "#/" }, "Runs"), el("a", { href: "#/spend" }, "Spend"));
   const bar = el(
@@ -36,7 +34,7 @@ function frame(me: Promise<Me> | null): HTMLElement {
     me !== null && nav,
     el("span", { class: "spacer" }),
     notes,
-    button("help", { class: "square plain", "aria-label": "Keys", title: "Keys (?)" }, icon("question")),
+    button("help", { class: "square plain", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }, icon("question")),
     themeButton(),
   );
   app.replaceChildren(bar, place);
@@ -48,8 +46,11 @@ function show(place: HTMLElement, next: Screen): void {
   screen = next;
   place.replaceChildren(next.element);
   document.title = next.title === "Run" ? "Sabir" : `${next.title} · Sabir`;
-  for (const link of app.querySelectorAll("nav a")) {
-    const here = link.getAttribute("href") === (next.name === "spend" ? "#/spend" : "#/");
+  const [runs, spend] = app.querySelectorAll("nav a");
+  runs?.setAttribute("href", listAddress());
+  for (const link of [runs, spend]) {
+    if (!link) continue;
+    const here = (link === spend) === (next.name === "spend");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -57,36 +58,36 @@ function show(place: HTMLElement, next: Screen): void {
 
 let shown = "";
 
+function isEntrance(): boolean {
+  return location.hash.startsWith("#token=");
+}
+
 function route(place: HTMLElement, me: Promise<Me>): void {
-  const [, page, id, number] = location.hash.split("/");
+  if (isEntrance()) return;
+  // What the screen before wanted to save is of another history entry.
+  forget();
+  const address = parse(location.hash);
+  const { page, id } = address;
   if (page === "run" && id) {
-    const at = number && /^\d+$/.test(number) ? Number(number) : null;
     if (screen instanceof RunScreen && shown === id) {
-      screen.jumpTo(at);
+      screen.read(address);
       return;
     }
     shown = id;
-    show(place, new RunScreen(decode(id), at, me, null));
+    show(place, new RunScreen(id, address, me, null));
     return;
   }
   shown = "";
-  show(place, page === "spend" ? new SpendScreen() : new RunsScreen(me));
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  show(place, page === "spend" ? new SpendScreen(address) : new RunsScreen(me, address));
 }
 
 function hears(): void {
   const act = (deed: string): boolean => {
     if (deed === "help") help(screen?.name ?? "runs");
     else if (deed === "theme") nextTheme();
-    else if (deed === "runs") location.hash = "#/";
-    else if (deed === "spend") location.hash = "#/spend";
+    else if (deed === "runs") visit(listAddress());
+    else if (deed === "spend") visit("#/spend");
+    else if (deed === "logout") void logOut();
     else if (screen?.deeds[deed]) screen.deeds[deed]();
     else return false;
     return true;
@@ -96,53 +97,103 @@ function hears(): void {
     const deed = deedOf(event, screen.name);
     if (deed !== null && act(deed)) event.preventDefault();
   });
+  // Somebody pasted a new address over the one that is shown.
+  window.addEventListener("hashchange", () => {
+    if (!isEntrance()) return;
+    asks = false;
+    void begin();
+  });
+  // A link leaves the history entry, and so does a reload.
+  document.addEventListener("click", settle, true);
+  window.addEventListener("pagehide", settle);
   app.addEventListener("click", (event) => {
     const deed = within(event, "data-do")?.dataset.do;
     if (deed) act(deed);
   });
 }
 
-/** Asks for a token, where the hub wants one. */
-function door(error: unknown): void {
+/** Leaves what is shown for something that needs no hub. */
+function clear(): HTMLElement {
+  forget();
   screen?.leave();
   screen = null;
   window.onhashchange = null;
-  const place = frame(null);
-  if (!(error instanceof Refused) || error.status !== 401) {
-    place.append(el("main", null, failure(error)));
-    return;
-  }
-  const input = el("input", { type: "password", "aria-label": "Token", autocomplete: "off", required: true, placeholder: "Token" });
+  return frame(null);
+}
+
+/** Whether the form to sign in is shown. */
+let asks = false;
+
+/** Shows the form to sign in. The address stays, so that one comes to what was wanted. */
+async function askToSignIn(trouble: Refused | null = null): Promise<void> {
+  if (asks) return;
+  asks = true;
+  const place = clear();
+  const method = await loginMethod().catch(() => "token" as const);
+  const input = el("input", { type: method === "address" ? "text" : "password", spellcheck: "false", "aria-label": method === "address" ? "Address" : "Token", autocomplete: "off", required: true });
+  const message = el("p", { class: "is-bad", role: "alert" });
   const form = el("form", { class: "door" });
+  const tell = (error: unknown) => (message.textContent = whyNot(error, method));
+  add(form, el("h1", null, "Sign in"));
+  if (method === "address") add(form, el("p", null, "Open the address that Sabir printed in its terminal last, or paste it here:"));
+  else add(form, el("p", null, "Ask the hub's administrator for a token, or create one:"), el("pre", { class: "command" }, "sabir hub token new --scope operate"));
   add(
     form,
-    el("h1", null, "A token is needed"),
-    el("p", null, "Whoever runs this hub makes one:"),
-    el("pre", { class: "command" }, "sabir hub token new --scope operate"),
-    el("div", { class: "door-row" }, input, el("button", { type: "submit", class: "primary" }, "Enter")),
-    el("p", { class: "fact" }, "It is kept while this tab is open, and sent to this hub only."),
+    el("div", { class: "door-row" }, input, el("button", { type: "submit", class: "primary" }, "Sign in")),
+    message,
+    el("p", { class: "fact" }, "All tabs stay signed in until you log out or close the browser."),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    keepToken(input.value.trim());
-    void begin();
+    const text = input.value.trim();
+    message.textContent = "";
+    signIn(/#token=([^&\s]+)/.exec(text)?.[1] ?? text).then(
+      () => {
+        asks = false;
+        void begin();
+      },
+      (error: unknown) => {
+        tell(error);
+        input.select();
+      },
+    );
   });
   place.append(el("main", { class: "door-place" }, form));
+  if (trouble) tell(trouble);
   input.focus();
 }
 
-async function begin(): Promise<void> {
+function whyNot(error: unknown, method: "address" | "token"): string {
+  if (!(error instanceof Refused)) return "Something went wrong. Reload the page to try again.";
+  if (error.status !== 401) return [error.message, error.hint].filter(Boolean).join(" ");
+  return method === "address" ? "This address was already used, or is from another run of Sabir." : "Wrong token. Check that it is complete and not revoked.";
+}
+
+async function logOut(): Promise<void> {
   try {
-    await enter();
+    await hub.logout();
+    await askToSignIn();
+  } catch (error) {
+    toast(error instanceof Refused ? error.message : "Something went wrong");
+  }
+}
+
+async function begin(): Promise<void> {
+  // An address that was used already does no harm where the browser is signed in.
+  const trouble = await enter().then(() => null, (error: unknown) => error);
+  try {
+    if (trouble instanceof Refused && trouble.status !== 401) throw trouble;
     // Nobody waits for the answer: what is shown first is asked for beside it.
     const me = hub.me();
+    onSignedOut(() => void askToSignIn(trouble instanceof Refused ? trouble : null));
     const place = frame(me);
     const again = () => route(place, me);
     window.onhashchange = again;
     again();
     await me;
   } catch (error) {
-    door(error);
+    if (error instanceof Refused && error.status === 401) return;
+    clear().append(el("main", null, failure(error)));
   }
 }
 

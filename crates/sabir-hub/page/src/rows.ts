@@ -1,6 +1,6 @@
 // Which items are shown, and in which order: what happened in a sub-agent is beneath the call that started it.
 
-import { isTrouble, type Timeline } from "./timeline";
+import type { Timeline } from "./timeline";
 import type { Item } from "./types";
 
 export type Show = "all" | "talk" | "tools" | "files" | "errors";
@@ -19,9 +19,9 @@ const KINDS: Record<Exclude<Show, "all" | "errors">, Set<string>> = {
   files: new Set(["file", "edits"]),
 };
 
-function shown(item: Item, show: Show): boolean {
+function shown(timeline: Timeline, item: Item, show: Show): boolean {
   if (show === "all") return true;
-  return show === "errors" ? isTrouble(item) || item.what.kind === "retry" : KINDS[show].has(item.what.kind);
+  return show === "errors" ? timeline.isTrouble(item.id) || item.what.kind === "retry" : KINDS[show].has(item.what.kind);
 }
 
 /** The ids of the items that are shown, up to an event. */
@@ -33,7 +33,7 @@ export function rowsOf(timeline: Timeline, show: Show, folded: ReadonlySet<numbe
   const visit = (id: number) => {
     const item = items[id] as Item;
     if (item.first > until) return;
-    if (shown(item, show)) rows.push(id);
+    if (shown(timeline, item, show)) rows.push(id);
     if (!folded.has(id)) beneath.get(id)?.forEach(visit);
   };
   for (let id = 0; id < items.length; id += 1) {
@@ -46,6 +46,6 @@ export function rowsOf(timeline: Timeline, show: Show, folded: ReadonlySet<numbe
 /** Adds rows for items that are new at the end, where that is all that changed. */
 export function moreRows(timeline: Timeline, show: Show, rows: number[], from: number): void {
   for (let id = from; id < timeline.items.length; id += 1) {
-    if (shown(timeline.items[id] as Item, show)) rows.push(id);
+    if (shown(timeline, timeline.items[id] as Item, show)) rows.push(id);
   }
 }

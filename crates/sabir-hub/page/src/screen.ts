@@ -16,10 +16,10 @@ export interface Screen {
 /** Says that something could not be had, and what to do. */
 export function failure(error: unknown, again: string | null = null): HTMLElement {
   const refused = error instanceof Refused ? error : null;
-  const words = refused?.message ?? "Something went wrong in the page.";
-  const titles: Record<number, string> = { 0: "No connection", 401: "A token is needed", 403: "Not with this token", 404: "Not found" };
+  const words = refused?.message ?? "Reload the page to try again.";
+  const titles: Record<number, string> = { 0: "No connection", 401: "Not signed in", 403: "This token doesn't allow that", 404: "This run doesn't exist or was deleted" };
   return empty(
-    titles[refused?.status ?? -1] ?? "That did not work",
+    titles[refused?.status ?? -1] ?? "Something went wrong",
     [words, refused?.hint].filter(Boolean).join(" "),
     again === null ? null : button(again, {}, "Try again"),
   );

@@ -3,14 +3,14 @@
 import type { Phase, Session } from "./types";
 
 const WORDS: Record<Phase, [words: string, look: string]> = {
-  starting: ["starting", "live"],
-  running: ["running", "live"],
-  asking: ["asks", "asks"],
-  success: ["done", "done"],
-  error: ["failed", "bad"],
-  cancelled: ["cancelled", "off"],
-  timeout: ["timed out", "bad"],
-  incomplete: ["incomplete", "bad"],
+  starting: ["Starting", "live"],
+  running: ["Running", "live"],
+  asking: ["Needs approval", "asks"],
+  success: ["Done", "done"],
+  error: ["Failed", "bad"],
+  cancelled: ["Cancelled", "off"],
+  timeout: ["Timed out", "bad"],
+  incomplete: ["Incomplete", "bad"],
 };
 
 export const PHASES = Object.entries(WORDS).map(([phase, [words]]) => [phase, words] as [string, string]);
@@ -21,7 +21,7 @@ export function isHere(session: Session): boolean {
 }
 
 export function statusOf(session: Session): { words: string; look: string; detail: string } {
-  const [words, look] = WORDS[session.overview.phase] ?? ["unknown", "off"];
+  const [words, look] = WORDS[session.overview.phase] ?? ["Unknown", "off"];
   const away = (look === "live" || look === "asks") && !isHere(session);
-  return { words: away ? "away" : words, look: away ? "away" : look, detail: away ? `${words}; its shell is not connected` : words };
+  return { words: away ? "Disconnected" : words, look: away ? "away" : look, detail: away ? `${words}; the runner is not connected` : words };
 }

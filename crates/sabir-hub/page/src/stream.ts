@@ -1,8 +1,8 @@
-// Server-sent events over `fetch`: the browser's own reader of them can't send a token.
+// Server-sent events over `fetch`: the browser's own reader of them does not tell why a hub refused.
 //
 //   connect ──► events ──► the end, or silence ──► wait a little ──► connect again, after the last id ──► …
 
-import { headers, refusal, Refused } from "./api";
+import { ask, Refused } from "./api";
 
 export interface Told {
   type: string;
@@ -69,12 +69,8 @@ export async function follow(
     signal.addEventListener("abort", stop);
     let timer = setTimeout(stop, SILENCE);
     try {
-      const answer = await fetch(path, {
-        headers: headers(last === null ? {} : { "Last-Event-ID": last }),
-        signal: one.signal,
-        cache: "no-store",
-      });
-      if (!answer.ok || !answer.body) throw await refusal(answer);
+      const answer = await ask(path, { headers: last === null ? {} : { "Last-Event-ID": last }, signal: one.signal, cache: "no-store" });
+      if (!answer.body) throw new Refused(0, "The answer is empty.", null);
       state("open", null);
       const reader = answer.body.getReader();
       const parts = new Reader();

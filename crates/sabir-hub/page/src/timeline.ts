@@ -26,19 +26,22 @@ export class Timeline {
   /** The folder that the agent works in. */
   folder: string | null = null;
   private readonly troubles = new Set<number>();
+  /** The highest `seq` of each run. */
+  private readonly seqs = new Map<number, number>();
 
   /** Applies a change; gives the id of the item, or -1 where it names none. */
   apply(change: TimelineChange): number {
     if ("put" in change) return this.put(change.put);
-    const { id, last, until, text } = change.grow;
+    const { id, last, seq, until, text } = change.grow;
     const item = this.items[id];
     if (!item) return -1;
     item.last = last;
+    item.lastSeq = seq ?? item.lastSeq ?? null;
     if (until) this.see((item.until = until));
     const what = item.what;
     if (what.kind === "text" || what.kind === "thinking") push(what.text, text, SPEECH);
     else if (what.kind === "tool") push((what.output ??= { text: "", size: 0 }), text, OUTPUT);
-    this.touch(id, last);
+    this.touch(item);
     return id;
   }
 
@@ -67,7 +70,8 @@ export class Timeline {
     this.see(item.until ?? item.at);
     if (isTrouble(item)) this.troubles.add(id);
     else this.troubles.delete(id);
-    this.touch(id, item.last);
+    if (item.what.kind === "end" && item.what.outcome === "cancelled") this.forgive(item.run);
+    this.touch(item);
     return id;
   }
 
@@ -79,9 +83,51 @@ export class Timeline {
     return tool != null && tool < item.id ? tool : null;
   }
 
-  private touch(id: number, number: number): void {
+  private touch({ id, last, run, seq, lastSeq }: Item): void {
     this.versions[id] = (this.versions[id] ?? 0) + 1;
-    if (number > this.last) this.last = number;
+    if (last > this.last) this.last = last;
+    this.seqs.set(run, Math.max(this.seqs.get(run) ?? 0, lastSeq ?? seq ?? 0));
+  }
+
+  /** What a cancelled run left unfinished did not go wrong. */
+  private forgive(run: number): void {
+    for (const id of this.troubles) {
+      const item = this.items[id];
+      if (item?.run !== run || item.what.kind !== "tool" || item.what.status !== "unfinished") continue;
+      this.troubles.delete(id);
+      this.versions[id] = (this.versions[id] ?? 0) + 1;
+    }
+  }
+
+  /** The highest `seq` of a run so far. */
+  seqOf(run: number): number {
+    return this.seqs.get(run) ?? 0;
+  }
+
+  isTrouble(id: number): boolean {
+    return this.troubles.has(id);
+  }
+
+  /** How many events there are; up to a message of the log where one is named. */
+  eventCount(until: number | null = null): number {
+    const item = until === null ? undefined : this.items[this.of(until)];
+    let count = 0;
+    for (const [run, seq] of this.seqs) if (!item || run < item.run) count += seq;
+    if (until === null || !item) return until === null ? count : 0;
+    return count + (item.last <= until ? (item.lastSeq ?? item.seq ?? 0) : (item.seq ?? 0));
+  }
+
+  /** The item of the event with this `seq` in one of the runs: what it began, what it changed, or what went on then. */
+  withEvent(seq: number, run: number): number {
+    let [best, rank] = [-1, 0];
+    for (const item of this.items) {
+      if (item.run !== run || item.seq == null || item.seq > seq) continue;
+      const last = item.lastSeq ?? item.seq;
+      const goesOn = last > seq && (item.what.kind === "text" || item.what.kind === "thinking" || item.what.kind === "tool");
+      const fits = item.seq === seq ? 4 : last === seq ? 3 : goesOn ? 2 : 1;
+      if (fits >= rank) [best, rank] = [item.id, fits];
+    }
+    return best;
   }
 
   /** Where something went wrong. That a run failed is no trouble of its own where its reason is one. */
@@ -89,6 +135,12 @@ export class Timeline {
     const all = [...this.troubles].sort((a, b) => a - b);
     const why = all.filter((id) => this.items[id]?.what.kind !== "end");
     return why.length > 0 ? why : all;
+  }
+
+  /** The same as it was at a message of the log. */
+  troubleAt(until: number | null): number[] {
+    const all = this.trouble();
+    return until === null ? all : all.filter((id) => (this.items[id]?.last ?? 0) <= until);
   }
 
   turnCount(): number {
@@ -141,12 +193,11 @@ export class Timeline {
   }
 }
 
-/** Whether something went wrong here: what "next error" looks for. */
-export function isTrouble(item: Item): boolean {
-  const what = item.what;
+/** Whether something went wrong here, in a run that was not cancelled. What somebody stopped on purpose did not go wrong. */
+function isTrouble({ what }: Item): boolean {
   if (what.kind === "error" || what.kind === "unrecognized") return true;
-  if (what.kind === "tool") return what.status != null && what.status !== "ok";
-  return what.kind === "end" && what.outcome !== "completed";
+  if (what.kind === "tool") return what.status != null && what.status !== "ok" && what.status !== "cancelled";
+  return what.kind === "end" && what.outcome !== "completed" && what.outcome !== "cancelled";
 }
 
 /** Adds the next piece of a text. */

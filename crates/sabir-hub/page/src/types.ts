@@ -38,6 +38,8 @@ export interface Me {
   version: string;
   /** Whether the runs are those of this machine's history, and not what shells send. */
   local: boolean;
+  /** Whether the browser is signed in by the session cookie, and so can sign out. */
+  cookie?: boolean;
 }
 
 /** What sessions used in a day. */

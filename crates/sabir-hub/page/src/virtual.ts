@@ -45,7 +45,7 @@ export class VirtualList {
   private readonly sizer = document.createElement("div");
   private readonly layer = document.createElement("div");
   private readonly resized: ResizeObserver;
-  private wanted: { key: number; where: "start" | "center" | "near" } | null = null;
+  private wanted: { key: number; where: "center" | "near" | number } | null = null;
   private stuck = false;
   /** Drawn at the next frame. */
   readonly ask: () => void;
@@ -91,8 +91,8 @@ export class VirtualList {
     return scrollTop + clientHeight >= scrollHeight - 24;
   }
 
-  /** Brings a row into sight. */
-  reveal(key: number, where: "start" | "center" | "near"): void {
+  /** Brings a row into sight; a number is how far down in the row the upper edge is to be. */
+  reveal(key: number, where: "center" | "near" | number): void {
     this.wanted = { key, where };
     this.ask();
   }
@@ -103,6 +103,13 @@ export class VirtualList {
 
   drawnRows(): IterableIterator<[number, Made]> {
     return this.made.entries();
+  }
+
+  /** The row at the upper edge, and how far down in it the edge is. */
+  position(): [key: number, into: number] | null {
+    const place = this.placeAt(this.scroller.scrollTop);
+    const key = this.rows[place];
+    return key === undefined ? null : [key, Math.round(this.scroller.scrollTop - this.offset(place))];
   }
 
   /** Keys of the rows in sight. */
@@ -206,7 +213,7 @@ export class VirtualList {
       const place = this.rows.indexOf(this.wanted.key);
       if (place < 0) return top;
       const [from, until] = [this.offset(place), this.offset(place + 1)];
-      if (this.wanted.where === "start") return from - 8;
+      if (typeof this.wanted.where === "number") return from + this.wanted.where;
       if (this.wanted.where === "center") return from - Math.max(24, (room - (until - from)) / 2);
       if (from < top + 8) return from - 8;
       if (until > top + room - 8) return Math.min(from - 8, until - room + 8);

@@ -220,12 +220,13 @@ impl Log for Memory {
         let mut found: Vec<(u64, Session)> = kept
             .sessions
             .iter()
-            .filter(|(_, one)| {
+            .filter(|(id, one)| {
                 let seen = &one.overview;
                 filter.agent.as_ref().is_none_or(|agent| seen.agent.as_ref() == Some(agent))
                     && filter.phase.is_none_or(|phase| seen.phase == phase)
                     && filter.workspace.as_ref().is_none_or(|workspace| seen.workspace.as_ref() == Some(workspace))
                     && filter.since.is_none_or(|since| one.updated >= since)
+                    && filter.prefix.as_ref().is_none_or(|prefix| id.as_str().starts_with(prefix))
                     && filter.cursor.is_none_or(|cursor| one.number < cursor)
                     && (wanted.is_empty() || said(one))
             })

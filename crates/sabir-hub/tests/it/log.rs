@@ -237,6 +237,8 @@ async fn sessions_are_listed_filtered_and_searched((log, _folder): Place) {
     assert_eq!(names(Filter { agent: Some("pi".to_owned()), ..any() }).await, "s2 s1");
     assert_eq!(names(Filter { phase: Some(Phase::Running), ..any() }).await, "s0");
     assert_eq!(names(Filter { workspace: Some("w".to_owned()), ..any() }).await, "s1");
+    assert_eq!(names(Filter { prefix: Some("s1".to_owned()), ..any() }).await, "s1");
+    assert_eq!(names(Filter { prefix: Some("1".to_owned()), ..any() }).await, "");
     assert_eq!(names(Filter { since: Some(before), ..any() }).await, "s2 s1 s0");
     let later = Timestamp::from_millis(now().as_millis() + 60_000);
     assert_eq!(names(Filter { since: later, ..any() }).await, "");

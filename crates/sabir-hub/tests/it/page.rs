@@ -1,9 +1,10 @@
 //! The page, and how one comes to see it.
 
 use sabir_hub::Entrance;
+use sabir_protocol::SUBPROTOCOL;
 use serde_json::json;
 
-use crate::client::{Setup, closed_hub, open_hub};
+use crate::client::{Reply, Setup, closed_hub, open_hub};
 
 #[tokio::test]
 async fn the_page_runs_its_own_script_and_nothing_else() {
@@ -50,6 +51,90 @@ async fn one_says_who_one_is() {
     }
     let open = open_hub().await;
     assert_eq!(open.get("/v1/me").await.json()["scope"], "operate");
+}
+
+/// The `Cookie` header for what an answer sets.
+fn cookie_of(reply: &Reply) -> Option<String> {
+    let set = reply.head.lines().find_map(|line| line.strip_prefix("set-cookie: "))?;
+    Some(set.split(';').next()?.to_owned())
+}
+
+#[tokio::test]
+async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
+    let hub = closed_hub().await;
+    let port = hub.address.port();
+    assert_eq!(hub.get("/v1/login").await.json()["method"], "token");
+    for (token, status) in [("x".to_owned(), 401), (hub.token("runner:s").await, 403)] {
+        let refused = hub.post("/v1/login", &json!({ "token": token })).await;
+        assert_eq!((refused.status, cookie_of(&refused)), (status, None));
+    }
+    let (id, token) = hub.token_until("operate", None).await;
+    let entered = hub.post("/v1/login", &json!({ "token": token })).await;
+    assert_eq!((entered.status, entered.body.len()), (204, 0));
+    let expected = format!("set-cookie: sabir-{port}={token}; path=/; httponly; samesite=strict");
+    assert!(entered.head.lines().any(|line| line == expected), "{}", entered.head);
+    let cookie = cookie_of(&entered).expect("a cookie");
+
+    let own = format!("http://{}", hub.address);
+    let other = "http://127.0.0.1:1".to_owned();
+    let ask = async |method: &str, path: &str, more: &[(&str, &str)]| {
+        let headers = [&[("Cookie", cookie.as_str())], more].concat();
+        hub.request(method, path, &headers, br#"{"kind":"cancel"}"#).await.status
+    };
+    let me = hub.request("GET", "/v1/me", &[("Cookie", &cookie)], b"").await.json();
+    assert_eq!((&me["scope"], &me["cookie"]), (&json!("operate"), &json!(true)));
+    assert_eq!(hub.get_with("/v1/me", &token).await.json()["cookie"], false, "API clients have their token");
+    // Reading: browsers name other ports of the same host in `Sec-Fetch-Site`.
+    assert_eq!(ask("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-origin")]).await, 200);
+    assert_eq!(ask("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-site")]).await, 403);
+    // Writing: without a session of that name the answer is 404, once the request was let in.
+    let orders = "/v1/sessions/nobody/orders";
+    assert_eq!(ask("POST", orders, &[("Origin", &own)]).await, 404);
+    for headers in [&[][..], &[("Origin", other.as_str())], &[("Sec-Fetch-Site", "cross-site"), ("Origin", own.as_str())]] {
+        assert_eq!(ask("POST", orders, headers).await, 403, "{headers:?}");
+    }
+    assert_eq!(ask("GET", "/v1/sessions", &[("Host", "evil.example.org")]).await, 403, "DNS rebinding");
+    // The cookie of another port is not that of this hub.
+    let foreign = cookie.replacen(&port.to_string(), "1", 1);
+    assert_eq!(hub.request("GET", "/v1/sessions", &[("Cookie", &foreign)], b"").await.status, 401);
+
+    // Streams: server-sent events as above, WebSockets by their origin.
+    let runner = format!("Bearer {}", hub.token("runner:s").await);
+    let headers = [("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", runner.as_str())];
+    hub.socket("/v1/shells/s", &headers).await.expect("a WebSocket").hello("s", "a", 1, 0).await;
+    let socket = async |more: &[(&str, &str)]| {
+        let headers = [&[("Cookie", cookie.as_str())], more].concat();
+        hub.socket("/v1/sessions/s/watch", &headers).await.map(|_| ())
+    };
+    assert_eq!(socket(&[("Origin", &own)]).await, Ok(()));
+    assert_eq!((socket(&[]).await, socket(&[("Origin", &other)]).await), (Err(403), Err(403)));
+
+    // Signing out deletes the cookie and leaves a token that was not made by signing in; revoking ends both.
+    let out = hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &own)], b"").await;
+    assert!(out.status == 204 && out.head.contains("max-age=0"), "{}", out.head);
+    assert_eq!(hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &other)], b"").await.status, 403);
+    assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
+    let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
+    assert_eq!(events.status().await, 200);
+    hub.log.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
+    while events.next().await.is_some() {}
+    assert_eq!(hub.request("GET", "/v1/me", &[("Cookie", &cookie)], b"").await.status, 401);
+}
+
+#[tokio::test]
+async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
+    let entrance = Entrance::new("watch".parse().expect("a scope"));
+    let hub = Setup { open: false, entrance: Some(entrance.clone()), ..Setup::default() }.start().await;
+    assert_eq!(hub.get("/v1/login").await.json()["method"], "address");
+    let once = json!({ "token": entrance.token().expect("randomness") });
+    let cookie = cookie_of(&hub.post("/v1/login", &once).await).expect("a cookie");
+    assert_eq!(hub.post("/v1/login", &once).await.status, 401, "it was used");
+    let own = format!("http://{}", hub.address);
+    let mut statuses = Vec::new();
+    for (method, path) in [("GET", "/v1/me"), ("POST", "/v1/logout"), ("GET", "/v1/me")] {
+        statuses.push(hub.request(method, path, &[("Cookie", &cookie), ("Origin", &own)], b"").await.status);
+    }
+    assert_eq!(statuses, [200, 204, 401]);
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ fn the_page_of_this_machine_lets_in_once_shows_and_changes_nothing() {
     assert_eq!(page.enter().0, 401, "it was used");
     let mut line = String::new();
     page.talk.read_line(&mut line).expect("a line");
-    assert!(line.contains("another window") && line.contains("/#token="), "{line}");
+    assert!(line.contains("another browser") && line.contains("/#token="), "{line}");
     let (status, sessions) = page.get("/v1/sessions", &token);
     assert!(status == 200 && sessions.contains(SESSION), "{sessions}");
     let (status, me) = page.get("/v1/me", &token);
@@ -159,4 +159,24 @@ fn the_demo_goes_the_whole_path_and_leaves_nothing() {
     assert_eq!(said.matches("cancelled").count(), 3, "{said}");
     let left: Vec<_> = fs::read_dir(home.path()).expect("a folder").filter_map(|entry| Some(entry.ok()?.file_name())).collect();
     assert_eq!(left, [".claude"], "nothing is left behind");
+}
+
+#[test]
+fn demo_serves_until_interrupted_when_stdout_is_a_pipe() {
+    let home = tempfile::tempdir().expect("a folder");
+    let mut command = machine(home.path());
+    command.args(["demo", "--speed", "0", "--no-open"]);
+    let mut page = Page::start(command);
+    let ended = |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.contains("all runs ended"));
+    assert!(page.talk.by_ref().lines().any(|line| ended(&line)), "it says that the runs ended");
+    let (status, token) = page.enter();
+    assert_eq!(status, 200);
+    assert!(page.wait("demo-pi", &token, "\"phase\":\"success\"").contains("demo-pi"));
+    page.interrupt();
+    let mut printed = String::new();
+    page.child.stdout.take().expect("a pipe").read_to_string(&mut printed).expect("text");
+    assert_eq!(page.child.wait().expect("it ends").code(), Some(0));
+    let readme = include_str!("../../../../README.md");
+    let first = printed.split("\n\n▶").next().expect("a run");
+    assert!(readme.contains(&format!("```text\n{}\n```", first.trim_end())), "the same as without the web UI: {first}");
 }

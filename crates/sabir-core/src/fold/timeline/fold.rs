@@ -50,7 +50,13 @@ impl TimelineFold {
         if matches!(event.kind, EventKind::Started { .. }) {
             self.begin_run();
         }
-        let head = Head { number, at: event.at, line: event.line, parent: event.parent_tool_call_id.as_deref() };
+        let head = Head {
+            number,
+            seq: (event.seq > 0).then_some(event.seq),
+            at: event.at,
+            line: event.line,
+            parent: event.parent_tool_call_id.as_deref(),
+        };
         match &event.kind {
             EventKind::Text { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), false, out),
             EventKind::Thinking { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), true, out),
@@ -210,6 +216,8 @@ impl TimelineFold {
             id: self.next,
             first: head.number,
             last: head.number,
+            seq: head.seq,
+            last_seq: head.seq,
             at: head.at,
             until: None,
             line: head.line,
@@ -261,7 +269,7 @@ impl TimelineFold {
         match head.parent {
             None => touch(item, head),
             // A turn that is over does not last until a log tells what was used in it.
-            Some(_) => item.last = head.number,
+            Some(_) => (item.last, item.last_seq) = (head.number, head.seq.or(item.last_seq)),
         }
         out.push(Change::Put(Box::new(item.clone())));
     }
@@ -275,7 +283,7 @@ impl TimelineFold {
             out.push(Change::Put(Box::new(item.clone())));
         }
         if let Some(delta) = delta {
-            let growth = Growth { id: item.id, last: head.number, until: head.at, text: delta.to_owned() };
+            let growth = Growth { id: item.id, last: head.number, seq: head.seq, until: head.at, text: delta.to_owned() };
             item.grow(&growth, clipping);
             out.push(Change::Grow(growth));
         }
@@ -317,6 +325,8 @@ fn used(tally: &UsageTally, model: Option<&str>) -> (Option<TokensReport>, Optio
 /// What every event has.
 pub(super) struct Head<'a> {
     pub(super) number: u64,
+    /// The `seq` of the event; nothing where it is not one of the agent's stream.
+    pub(super) seq: Option<u64>,
     pub(super) at: Option<Timestamp>,
     pub(super) line: Option<u64>,
     pub(super) parent: Option<&'a str>,
@@ -331,6 +341,7 @@ pub(super) fn changed(mut item: Item, head: &Head<'_>, out: &mut Vec<Change>) ->
 
 fn touch(item: &mut Item, head: &Head<'_>) {
     item.last = head.number;
+    item.last_seq = head.seq.or(item.last_seq);
     item.until = head.at.or(item.until);
 }
 

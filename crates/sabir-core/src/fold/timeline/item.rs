@@ -21,6 +21,12 @@ pub struct Item {
     pub first: u64,
     /// The number of the event that changed it last. Of a tool call that is over it is the one that has all of the output.
     pub last: u64,
+    /// The `seq` of the event that it began with. Missing where it was not made from an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// The `seq` of the event that changed it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<u64>,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
@@ -237,8 +243,9 @@ impl What {
     pub fn is_trouble(&self) -> bool {
         match self {
             Self::Error { .. } | Self::Unrecognized { .. } => true,
-            Self::Tool { status: Some(status), .. } => *status != ToolStatus::Ok,
-            Self::End { outcome, .. } => *outcome != Outcome::Completed,
+            // What somebody stopped on purpose did not go wrong.
+            Self::Tool { status: Some(status), .. } => !matches!(status, ToolStatus::Ok | ToolStatus::Cancelled),
+            Self::End { outcome, .. } => !matches!(outcome, Outcome::Completed | Outcome::Cancelled),
             _ => false,
         }
     }

@@ -27,6 +27,7 @@ pub fn merged(changes: Vec<Change>, clipping: Clipping) -> Vec<Change> {
             (Change::Grow(before), Change::Grow(growth)) => {
                 before.text.push_str(&growth.text);
                 before.last = growth.last;
+                before.seq = growth.seq.or(before.seq);
                 before.until = growth.until.or(before.until);
             }
         }

@@ -22,7 +22,7 @@ impl TimelineFold {
             same_kind && speech.item.parent == parent && speech.message.as_deref() == message
         });
         if goes_on && let Some(speech) = &mut self.speech {
-            let growth = Growth { id: speech.item.id, last: head.number, until: head.at, text: delta.to_owned() };
+            let growth = Growth { id: speech.item.id, last: head.number, seq: head.seq, until: head.at, text: delta.to_owned() };
             speech.item.grow(&growth, self.clipping);
             out.push(Change::Grow(growth));
         } else {
@@ -35,7 +35,7 @@ impl TimelineFold {
             let known = self.said.as_mut().filter(|said| said.id == speech.item.id);
             match known {
                 // Kept in step only where its beginning still grows: the answer is told anew when it comes.
-                Some(said) => said.last = head.number,
+                Some(said) => (said.last, said.last_seq) = (head.number, head.seq.or(said.last_seq)),
                 None => self.said = Some(speech.item.clone()),
             }
         }

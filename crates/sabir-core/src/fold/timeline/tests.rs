@@ -70,6 +70,18 @@ fn a_call_takes_up_its_output_its_end_and_what_a_sub_agent_did() {
 }
 
 #[test]
+fn what_was_cancelled_is_no_error() {
+    let call = r#""kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute""#;
+    let end = |status: &str| format!(r#""kind":"toolEnd","toolCallId":"1","ok":false,"status":"{status}""#);
+    let exited = |outcome: &str| format!(r#""kind":"exited","outcome":"{outcome}","cancelled":true"#);
+    let errors = |status: &str, outcome: &str| {
+        let timeline = timeline(&[STARTED, call, &end(status), &exited(outcome)]);
+        timeline.items.iter().filter(|item| item.what.is_trouble()).count()
+    };
+    assert_eq!([errors("cancelled", "cancelled"), errors("error", "cancelled"), errors("cancelled", "failed")], [0, 1, 1]);
+}
+
+#[test]
 fn a_turn_says_what_it_used_and_a_run_begins_anew() {
     let usage = r#""kind":"usage","scope":"message","inputTokens":10,"outputTokens":5"#;
     let two = r#""kind":"turnStart","turn":2"#;

@@ -153,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn items_carry_the_seq_of_their_events() {
+        let options = Options { prompt: Some("do it".to_owned()), partial_bytes: 20, ..Options::default() };
+        let call = r#""kind":"toolStart","toolCallId":"c","name":"bash","toolKind":"execute","input":{"command":"make"}"#;
+        let end = r#""kind":"toolEnd","toolCallId":"c","ok":true,"status":"ok","output":"done""#;
+        let seen = timeline(&log(&options, &[STARTED, SESSION, TEXT, TEXT, call, r#""kind":"activity","message":"m""#, end]));
+        let numbers: Vec<_> = seen.items.iter().map(|item| (item.seq, item.last_seq)).collect();
+        // The prompt of the shell is no event of the agent.
+        let expected = [(1, 2), (0, 0), (3, 4), (5, 7), (6, 6)];
+        assert_eq!(numbers, expected.map(|(seq, last)| ((seq > 0).then_some(seq), (last > 0).then_some(last))));
+        assert!(seen.items.iter().any(|item| Some(item.first) != item.seq), "numbers of messages are others");
+    }
+
+    #[test]
     fn a_log_has_the_timeline_of_its_events() {
         let fixture = include_str!("../../../fixtures/codex/lab-create-and-edit/input");
         let (mut decoder, mut events) = (Decoder::new(Start::auto()), Vec::new());

@@ -5,7 +5,7 @@ import { button, el } from "../dom";
 import { show } from "../invisible";
 import type { Item, Of, Step } from "../types";
 
-const WORDS: Record<string, string> = { pending: "to do", inProgress: "in progress", completed: "done", cancelled: "given up" };
+const WORDS: Record<string, string> = { pending: "to do", inProgress: "in progress", completed: "done", cancelled: "skipped" };
 
 export function plan(steps: Step[]): HTMLElement {
   const done = steps.filter((step) => step.status === "completed").length;
@@ -29,7 +29,7 @@ export function question(item: Item, what: Of<"permission">, may: boolean, conte
   const title = el("span", { class: "line-text" });
   show(title, what.title);
   const open = what.decision == null;
-  const box = el("div", { class: open && context.live ? "question is-open" : "question" }, el("div", { class: "line" }, el("strong", null, "May I?"), title));
+  const box = el("div", { class: open && context.live ? "question is-open" : "question" }, el("div", { class: "line" }, el("strong", null, "Permission requested"), title));
   const sent = context.sent(what.request);
   if (!open) {
     const answer = el("span", { class: "badge" });
@@ -48,7 +48,7 @@ export function question(item: Item, what: Of<"permission">, may: boolean, conte
     );
   } else if (context.live) {
     const labels = (what.options ?? []).map((option) => option.label).join(" · ");
-    box.append(el("div", { class: "fact" }, labels === "" ? "Waits for an answer." : `Waits for an answer: ${labels}`));
+    box.append(el("div", { class: "fact" }, labels === "" ? "Waiting for an answer" : `Waiting for an answer: ${labels}`));
   }
   void item;
   return box;

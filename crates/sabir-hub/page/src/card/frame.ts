@@ -30,7 +30,7 @@ export function turn(item: Item, what: Of<"turn">): HTMLElement {
 /** The parts of a figure. */
 export function explain(tokens: TokensReport): string {
   const parts: [string, number | null | undefined][] = [
-    ["input", tokens.uncachedInput],
+    ["uncached input", tokens.uncachedInput],
     ["cache read", tokens.cacheRead],
     ["cache write", tokens.cacheWrite],
     ["output", tokens.output],

@@ -7,10 +7,16 @@ import type { Item } from "../types";
 import { chunks } from "./tool";
 
 export const MODES: [Mode, string][] = [
-  ["shown", "As shown"],
+  ["shown", "Formatted"],
   ["event", "Event"],
-  ["raw", "Raw line"],
+  ["raw", "Raw"],
 ];
+
+/** The numbers of the events that an item is made of. */
+function numbersOf(item: Item): string {
+  if (item.seq == null) return "";
+  return `event ${item.seq}${item.lastSeq == null || item.lastSeq === item.seq ? "" : ` … ${item.lastSeq}`}`;
+}
 
 export function raw(item: Item, mode: Mode, context: Context): Child[] {
   const what = item.what;
@@ -20,13 +26,13 @@ export function raw(item: Item, mode: Mode, context: Context): Child[] {
     show(text, what.raw.text.slice(0, 2_000));
     const of = el("span", { class: "line-text" });
     show(of, what.type ?? "");
-    return [el("div", { class: "line" }, el("strong", null, "A line that is not known"), of), el("div", { class: "output" }, text)];
+    return [el("div", { class: "line" }, el("strong", null, "Unrecognized line"), of), el("div", { class: "output" }, text)];
   }
   const tabs = el("div", { class: "modes", role: "group", "aria-label": "Look at it" });
   for (const [name, words] of MODES) {
     tabs.append(button("mode", { "data-mode": name, "aria-pressed": name === mode ? "true" : "false" }, words));
   }
-  const number = mode === "event" ? `event ${item.first}${item.last === item.first ? "" : ` … ${item.last}`}` : item.line == null ? "" : `line ${item.line}`;
+  const number = mode === "event" ? numbersOf(item) : item.line == null ? "" : `line ${item.line}`;
   tabs.append(el("span", { class: "fact" }, number));
   const fetched = context.fetched(item.id);
   if (fetched === null) return [tabs, el("div", { class: "fact" }, "Loading…")];

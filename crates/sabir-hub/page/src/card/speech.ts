@@ -48,10 +48,9 @@ export function tail(item: Item, clip: Clip, part: string, context: Context): Ch
 }
 
 export function gapOf(missing: number, part: string, canLoad: boolean): HTMLElement {
-  const words = `${bytes(missing)} left out`;
   return canLoad
-    ? button("load", { class: "gap", "data-part": part }, `${words}: load all of it`)
-    : el("div", { class: "gap" }, words);
+    ? button("load", { class: "gap", "data-part": part }, `Load ${bytes(missing)} more`)
+    : el("div", { class: "gap" }, `${bytes(missing)} left out`);
 }
 
 export function more(open: boolean, words: string): HTMLElement {

@@ -27,11 +27,11 @@ const QUIET = new Set(["read", "search", "edit", "delete", "move", "plan", "thin
 export function tool(item: Item, what: Of<"tool">, context: Context): Child[] {
   const open = context.opened(item.id, "body") === true;
   const given = readInput(what.input);
-  const out: Child[] = [head(what, given, open, context)];
+  const bad = context.trouble(item.id);
+  const out: Child[] = [head(what, given, open, bad, context)];
   const command = what.toolKind === "execute" ? commandOf(given) : null;
   if (open && what.input) out.push(args(item, what, given, command, context));
   else if (command !== null && command.includes("\n")) out.push(pre(command.split("\n").slice(0, 4).join("\n"), "command"));
-  const bad = what.status != null && what.status !== "ok";
   if (what.output) {
     const peek = bad ? PEEK_TROUBLE : QUIET.has(what.toolKind) ? 0 : PEEK;
     const result = output(item, what.output, open ? MOST_LINES : peek, context);
@@ -40,7 +40,7 @@ export function tool(item: Item, what: Of<"tool">, context: Context): Child[] {
   return out;
 }
 
-function head(what: Of<"tool">, given: Given, open: boolean, context: Context): HTMLElement {
+function head(what: Of<"tool">, given: Given, open: boolean, bad: boolean, context: Context): HTMLElement {
   const line = beneath(context.folder, titleOf(what, given));
   const title = el("span", { class: what.toolKind === "execute" ? "head-title is-command" : "head-title" });
   show(title, line.slice(0, 400));
@@ -50,17 +50,17 @@ function head(what: Of<"tool">, given: Given, open: boolean, context: Context): 
     icon("open"),
     el("span", { class: "head-name" }, plain(what.name)),
     title,
-    el("span", { class: "head-facts" }, ...facts(what, context)),
+    el("span", { class: "head-facts" }, ...facts(what, bad, context)),
   );
 }
 
-function facts(what: Of<"tool">, context: Context): HTMLElement[] {
+function facts(what: Of<"tool">, bad: boolean, context: Context): HTMLElement[] {
   const found: HTMLElement[] = [];
   if (what.status == null) {
-    found.push(context.live ? el("span", { class: "badge is-running" }, "running") : el("span", { class: "badge" }, "open"));
+    found.push(context.live ? el("span", { class: "badge is-running" }, "running") : el("span", { class: "badge" }, "no result"));
   } else if (what.status !== "ok") {
     const words = what.status === "error" ? "failed" : what.status;
-    found.push(el("span", { class: "badge is-bad" }, words));
+    found.push(el("span", { class: bad ? "badge is-bad" : "badge" }, words));
   }
   if (what.exitCode != null && what.exitCode !== 0) found.push(el("span", { class: "fact is-bad" }, `exit ${what.exitCode}`));
   else if (what.exitCode === 0) found.push(el("span", { class: "fact" }, "exit 0"));

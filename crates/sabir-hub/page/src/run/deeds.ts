@@ -24,6 +24,7 @@ export function deedsOf(run: RunScreen): Deeds {
     },
     raw: () => run.selected >= 0 && looks.turn(run.selected, null, run.exported === null),
     "copy-link": () => void run.copyLink(),
+    timeline: () => run.focus(),
     waterfall: () => element.classList.toggle("no-waterfall"),
     facts: () => element.classList.toggle("other-facts"),
     play: () => replay.play(),

@@ -74,6 +74,8 @@ export class Find {
   private seen = 0;
   private place = -1;
   private timer = 0;
+  /** The first place is not gone to: the list is where it was before. */
+  private quiet = false;
 
   constructor(
     private readonly timeline: Timeline,
@@ -86,17 +88,17 @@ export class Find {
       icon("search"),
       this.input,
       this.label,
-      button("find-previous", { class: "square plain", "aria-label": "Previous place", title: "Previous (Shift Enter)" }, icon("up")),
-      button("find-next", { class: "square plain", "aria-label": "Next place", title: "Next (Enter)" }, icon("down")),
+      button("find-previous", { class: "square plain", "aria-label": "Previous match", title: "Previous (Shift Enter)" }, icon("up")),
+      button("find-next", { class: "square plain", "aria-label": "Next match", title: "Next (Enter)" }, icon("down")),
     );
     this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => this.begin(), 120);
+      this.timer = window.setTimeout(() => this.typed(), 120);
     });
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") {
         event.preventDefault();
-        if (this.words !== this.input.value.trim().toLowerCase()) this.begin();
+        if (this.words !== this.input.value.trim().toLowerCase()) this.typed();
         else this.step(event.shiftKey ? -1 : 1);
       } else if (event.key === "Escape") {
         this.clear();
@@ -111,6 +113,18 @@ export class Find {
 
   clear(): void {
     this.input.value = "";
+    this.typed();
+  }
+
+  private typed(): void {
+    this.quiet = false;
+    this.begin();
+  }
+
+  /** Looks for words that the address has. */
+  begun(words: string, quiet: boolean): void {
+    this.input.value = words;
+    this.quiet = quiet;
     this.begin();
   }
 
@@ -145,7 +159,7 @@ export class Find {
       }
       if (this.place < 0 && this.found.length > 0) {
         this.place = 0;
-        this.pick(this.found[0] as number);
+        if (!this.quiet) this.pick(this.found[0] as number);
       }
     }
     this.say();
@@ -158,7 +172,7 @@ export class Find {
   private say(): void {
     const total = this.found.length;
     const more = this.seen < this.timeline.items.length ? "…" : "";
-    this.label.textContent = !this.active ? "" : total === 0 ? (more === "" ? "Nothing found" : "…") : `${whole(this.place + 1)} / ${whole(total)}${more}`;
+    this.label.textContent = !this.active ? "" : total === 0 ? (more === "" ? "No matches" : "…") : `${whole(this.place + 1)} / ${whole(total)}${more}`;
   }
 
   /** Marks the words in elements. */

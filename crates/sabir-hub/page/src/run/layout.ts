@@ -4,8 +4,8 @@ import { button, el } from "../dom";
 import { icon } from "../icons";
 
 export interface Parts {
-  /** Whether there is a list to go back to. */
-  back: boolean;
+  /** The address of the list, where there is one. */
+  back: string | null;
   title: [heading: HTMLElement, status: HTMLElement, link: HTMLElement, cancel: HTMLElement];
   tools: HTMLElement[];
   body: HTMLElement[];
@@ -16,10 +16,11 @@ export function layout({ back, title: [heading, status, link, cancel], tools, bo
   const head = el(
     "header",
     { class: "run-bar" },
-    back && el("a", { class: "button square plain", href: "#/", "aria-label": "All runs", title: "All runs (u)" }, icon("back")),
+    back !== null && el("a", { class: "button square plain", href: back, "aria-label": "All runs", title: "All runs (u)" }, icon("back")),
     el("div", { class: "run-title" }, heading, status, link),
     cancel,
-    el("div", { class: "run-tools" }, ...tools, button("facts", { class: "square", "aria-label": "Facts", title: "Facts (i)" }, icon("facts"))),
+    el("div", { class: "run-tools" }, ...tools, button("facts", { class: "square", "aria-label": "Details", title: "Details (i)" }, icon("facts"))),
   );
-  return el("main", { class: "run" }, head, ...body, el("footer", { class: "run-foot" }, ...foot));
+  const skip = button("timeline", { class: "skip" }, "Skip to timeline");
+  return el("main", { class: "run" }, skip, head, ...body, el("footer", { class: "run-foot" }, ...foot));
 }

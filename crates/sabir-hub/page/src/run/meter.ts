@@ -3,13 +3,13 @@
 import { el, frame } from "../dom";
 import { count, dollars, plural } from "../format";
 import { surface, themed } from "../paint";
-import type { Timeline } from "../timeline";
+import type { Item } from "../types";
 
 interface Bar {
   id: number;
   turn: number;
   run: number;
-  /** Read from the cache, new input, output. */
+  /** Read from the cache, new input (uncached, or written to the cache), output. */
   parts: [number, number, number];
   total: number;
   cost: number | null;
@@ -28,10 +28,10 @@ export class Meter {
     this.element = el(
       "section",
       { class: "meter", "aria-label": "Tokens by turn" },
-      el("h3", null, "Tokens by turn"),
+      el("h2", null, "Tokens by turn"),
       this.canvas,
       this.label,
-      el("div", { class: "legend" }, legend("cache", "cache read"), legend("input", "input"), legend("output", "output")),
+      el("div", { class: "legend" }, legend("cache", "cache read"), legend("input", "new input"), legend("output", "output")),
     );
     this.resized.observe(this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.over(this.at(event.offsetX)));
@@ -46,9 +46,10 @@ export class Meter {
     this.resized.disconnect();
   }
 
-  set(timeline: Timeline): void {
+  /** The turns among items. */
+  set(items: Iterable<Item>): void {
     this.bars = [];
-    for (const item of timeline.items) {
+    for (const item of items) {
       if (item.what.kind !== "turn" || !item.what.tokens) continue;
       const { uncachedInput, cacheRead, cacheWrite, output, total } = item.what.tokens;
       const parts: Bar["parts"] = [cacheRead ?? 0, (uncachedInput ?? 0) + (cacheWrite ?? 0), output ?? 0];

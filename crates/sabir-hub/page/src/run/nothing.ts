@@ -13,9 +13,9 @@ export function nothing(feed: HTMLElement, rows: number, show: Show, live: boole
     return;
   }
   if (old || !box) return;
-  const words = live ? "What the agent does appears here as it happens." : "The log of this session has no events.";
+  const words = live ? "Events appear here as they happen" : "The log of this session has no events";
   box.append(
-    show === "all" ? empty("Nothing has happened yet", words) : empty("Nothing of this kind", "", button("show-all", {}, "Show everything")),
+    show === "all" ? empty("No events yet", words) : empty("No matching events", "", button("show-all", {}, "Show all")),
   );
 }
 

@@ -1,6 +1,7 @@
 // What a reader may want of a run that goes on: another prompt, its end, an answer. And what became of it.
 
 import { hub, Refused } from "../api";
+import { confirm } from "../dialog";
 import { button, el } from "../dom";
 import { icon } from "../icons";
 import type { Me, Session } from "../types";
@@ -9,7 +10,7 @@ import { isLive } from "./facts";
 export class Orders {
   readonly element: HTMLElement;
   readonly cancel = button("cancel", { class: "danger", hidden: true }, icon("stop"), "Cancel");
-  private readonly text = el("textarea", { rows: 1, placeholder: "Say something to the agent…", "aria-label": "Prompt" });
+  private readonly text = el("textarea", { rows: 1, placeholder: "Message the agent…", "aria-label": "Prompt" });
   private readonly send = el("button", { type: "submit", class: "primary" }, "Send");
   private readonly told = el("div", { class: "told", role: "status" });
   /** What became of answers, by the question. */
@@ -64,6 +65,9 @@ export class Orders {
   }
 
   async stop(): Promise<void> {
+    if (this.cancel.hidden) return;
+    const details = "The agent is stopped. What it has done so far stays.";
+    if (!(await confirm("Cancel this run?", details, "Cancel run", "Keep running"))) return;
     this.cancel.disabled = true;
     await this.give({ kind: "cancel" }, (words) => this.tell(words));
     this.cancel.disabled = false;
@@ -84,23 +88,30 @@ export class Orders {
 
   /** Puts an order, and tells until the shell says what became of it. */
   private async give(order: Record<string, string>, tell: (words: string) => void): Promise<boolean> {
-    const word = order.kind === "cancel" ? "Cancel" : order.kind === "prompt" ? "Prompt" : `Answer “${order.decision}”`;
+    const { doing, done } = wordsOf(order);
     try {
       const { order: number } = await hub.order(this.id, order);
-      tell(`${word}: sent.`);
+      tell(`${doing}…`);
       for (let wait = 200; wait < 30_000; wait *= 1.6) {
         await new Promise((resolve) => setTimeout(resolve, Math.min(wait, 3_000)));
         const { orders } = await hub.orders(this.id, number - 1);
         const taken = orders.find((one) => one.order.order === number)?.taken;
         if (!taken) continue;
-        tell(taken.accepted ? `${word}: taken.` : `${word}: refused. ${taken.reason ?? ""}`);
+        tell(taken.accepted ? done : ["Refused", taken.reason].filter(Boolean).join(": "));
         return taken.accepted;
       }
-      tell(`${word}: sent; the shell has not answered yet.`);
+      tell("Sent. The runner has not answered yet.");
       return true;
     } catch (error) {
-      tell(`${word}: ${error instanceof Refused ? error.message : "could not be sent."}`);
+      tell(`${doing} failed: ${error instanceof Refused ? error.message : "the request could not be sent"}`);
       return false;
     }
   }
+}
+
+/** An order in words, before and after the runner took it. */
+function wordsOf({ kind, decision }: Record<string, string>): { doing: string; done: string } {
+  if (kind === "cancel") return { doing: "Cancelling", done: "Cancelled" };
+  if (kind === "prompt") return { doing: "Sending", done: "Sent" };
+  return { doing: "Answering", done: decision === "allow" ? "Allowed" : decision === "deny" ? "Denied" : `Answered: ${decision}` };
 }

@@ -1,4 +1,4 @@
-// Going through a run again. The axis is the number of the event; how long to wait between two is what their times say,
+// Going through a run again. The axis is the number of the message in the log; how long to wait between two is what their times say,
 // but never long.
 
 import { button, el, options } from "../dom";
@@ -14,10 +14,10 @@ const UNTIMED = 150;
 
 export class Replay {
   readonly element: HTMLElement;
-  private readonly slider = el("input", { type: "range", min: 0, max: 1, step: 1, value: 1, "aria-label": "Moment of the run" });
+  private readonly slider = el("input", { type: "range", min: 0, max: 1, step: 1, value: 1, "aria-label": "Position" });
   private readonly label = el("span", { class: "replay-label figure" });
   private readonly toggle = button("play", { class: "square", "aria-label": "Play", title: "Play (Space)" }, icon("play"));
-  private readonly speed = el("select", { "aria-label": "Speed of the replay" });
+  private readonly speed = el("select", { "aria-label": "Replay speed" });
   /** Numbers of events that change something, and when they were. */
   private stops: { number: number; at: number | null }[] = [];
   private timer: number | null = null;
@@ -163,7 +163,8 @@ export class Replay {
     const item = this.timeline.items[id];
     const at = this.until === null ? millis(this.timeline.latest) : item ? this.timeline.when(item) : null;
     const time = start !== null && at !== null ? `${moment(at - start)} · ` : "";
-    this.label.textContent = `${time}${whole(number)} / ${whole(this.timeline.last)}`;
-    this.slider.setAttribute("aria-valuetext", `event ${number} of ${this.timeline.last}`);
+    const [event, events] = [this.timeline.eventCount(this.until), this.timeline.eventCount()];
+    this.label.textContent = `${time}${whole(event)} / ${whole(events)}`;
+    this.slider.setAttribute("aria-valuetext", `event ${event} of ${events}`);
   }
 }

@@ -1,7 +1,7 @@
 // Items as spans on an axis: of time, or of event numbers where a recording has no times.
 
 import { millis } from "../format";
-import { isTrouble, type Timeline } from "../timeline";
+import type { Timeline } from "../timeline";
 import type { Item } from "../types";
 
 /** Model, tools that read, tools that run or change something, sub-agents, trouble. */
@@ -30,7 +30,11 @@ const MOST_LANES = 7;
 const LOOKS = new Set(["read", "search", "fetch", "think", "plan"]);
 
 export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
-  const timed = timeline.items.some((item) => item.at != null && item.until != null && item.at !== item.until);
+  // Times that are all the same, as of a recording that was read at once, order nothing.
+  const times = new Set<string>();
+  const timed = timeline.items.some((item) => [item.at, item.until].some((time) => time != null && times.add(time).size > 1));
+  // The numbers that rows show; those of later runs begin anew, and then the order in the log is the axis.
+  const number = (seq: number | null | undefined, message: number) => (timeline.items.at(-1)?.run === 1 ? (seq ?? message) : message);
   const spans: Span[] = [];
   const turns: Spans["turns"] = [];
   const busy: number[] = [];
@@ -38,16 +42,16 @@ export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
   // Until when somebody else than the model was at work: what comes after it is the model's time.
   let free: number | null = null;
   for (const item of timeline.items) {
-    const begins = timed ? millis(item.at) : item.first;
+    const begins = timed ? millis(item.at) : number(item.seq, item.first);
     if (begins === null) continue;
-    let ends = timed ? (millis(item.until) ?? begins) : item.last;
+    let ends = timed ? (millis(item.until) ?? begins) : Math.max(begins, number(item.lastSeq ?? item.seq, item.last));
     const what = item.what;
     if (what.kind === "tool" && what.status == null && live && timed) ends = Math.max(ends, now);
     else if (what.kind === "tool" && timed && what.durationMs != null) ends = Math.max(ends, begins + what.durationMs);
     from = Math.min(from, begins);
     until = Math.max(until, ends);
     if (what.kind === "turn") turns.push({ id: item.id, at: begins, number: item.turn ?? 0 });
-    const colour = colourOf(item);
+    const colour = timeline.isTrouble(item.id) ? "bad" : colourOf(item);
     if (colour === null) continue;
     if (timed && item.parent == null) {
       // A log has one time for a message. The model wrote it since what was before.
@@ -75,7 +79,6 @@ export function spansOf(timeline: Timeline, live: boolean, now: number): Spans {
 
 function colourOf(item: Item): Colour | null {
   const what = item.what;
-  if (isTrouble(item)) return "bad";
   switch (what.kind) {
     case "text":
     case "thinking":

@@ -2,7 +2,7 @@
 // what the bars above show.
 
 import { button, el, frame } from "../dom";
-import { duration, moment } from "../format";
+import { duration, moment, offset } from "../format";
 import { surface, themed } from "../paint";
 import type { Timeline } from "../timeline";
 import { spansOf, type Colour, type Span, type Spans } from "./spans";
@@ -49,7 +49,7 @@ export class Waterfall {
     this.spans = spansOf(timeline, live, Date.now());
     const { spans, turns } = this.spans;
     const bad = spans.filter((span) => span.colour === "bad").length;
-    this.bars.setAttribute("aria-label", `Waterfall: ${turns.length} turns, ${spans.filter((span) => span.lane > 0).length} tool calls, ${bad} in trouble`);
+    this.bars.setAttribute("aria-label", `Waterfall: ${turns.length} turns, ${spans.filter((span) => span.lane > 0).length} tool calls, ${bad} ${bad === 1 ? "error" : "errors"}`);
     this.element.style.setProperty("--lanes", String(this.spans.lanes));
     this.markSight();
     this.ask();
@@ -148,7 +148,7 @@ export class Waterfall {
       const left = Math.round(x(value)) + 0.5;
       draw.moveTo(left, 0);
       draw.lineTo(left, height - AXIS + 3);
-      const words = this.spans.timed ? (step < 1000 ? duration(value - zero) : moment(value - zero)) : `#${Math.round(value)}`;
+      const words = !this.spans.timed ? `#${Math.round(value)}` : step < 1000 ? offset(value - zero, step) : moment(value - zero);
       if (left + 28 < width) draw.fillText(words, left + 3, height - 4);
     }
     draw.stroke();
@@ -307,7 +307,7 @@ function placeOf(spans: Span[], id: number): number {
 function stepOf(least: number, timed: boolean): number {
   const minutes = 60_000;
   const steps = timed
-    ? [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, minutes, 2 * minutes, 5 * minutes, 10 * minutes, 15 * minutes, 30 * minutes, 60 * minutes, 120 * minutes, 360 * minutes, 720 * minutes]
+    ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, minutes, 2 * minutes, 5 * minutes, 10 * minutes, 15 * minutes, 30 * minutes, 60 * minutes, 120 * minutes, 360 * minutes, 720 * minutes]
     : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
   return steps.find((step) => step >= least) ?? 1440 * minutes * Math.ceil(least / (1440 * minutes));
 }

@@ -3,6 +3,7 @@
 //   stream of changes ──► Timeline ──► rows ──► VirtualList ──► cards
 //                             └──► waterfall, facts, search, replay          once per frame, however much came
 
+import { numberOf, replace, runAddress, saveSoon, type Address } from "../address";
 import { at, hub, Refused } from "../api";
 import { card, nameOf, type Context, type Mode } from "../card";
 import { button, el, frame, options, say, within } from "../dom";
@@ -17,20 +18,30 @@ import { Find } from "../run/find";
 import { Fresh } from "../run/fresh";
 import { guess } from "../run/guess";
 import { layout } from "../run/layout";
-import { copyLink } from "../run/link";
+import { copyLink, itemAddress } from "../run/link";
 import { Looks } from "../run/looks";
 import { missing, nothing } from "../run/nothing";
 import { Orders } from "../run/orders";
 import { Replay } from "../run/replay";
 import { scrolls } from "../run/scrolls";
 import { Waterfall } from "../run/waterfall";
-import type { Screen } from "../screen";
+import { empty, type Screen } from "../screen";
 import { statusOf } from "../status";
 import { follow, type Link, type Told } from "../stream";
 import { onTheme } from "../theme";
 import { asOf, Timeline } from "../timeline";
+import { listAddress } from "./runs";
 import type { Exported, Item, Me, Session, TimelineChange } from "../types";
 import { VirtualList } from "../virtual";
+
+/** An event that the address names: by its `seq`, or by the number of its message in the log. */
+type Wanted = { seq: number; run: number } | { message: number };
+
+/** Where a history entry was scrolled to: the row at the upper edge, and how far down in it the edge was. */
+interface Place {
+  top: number;
+  into: number;
+}
 
 /** Facts and drawings are made anew at most so often. */
 const CALM = 400;
@@ -49,7 +60,9 @@ export class RunScreen implements Screen {
   following = false;
   private live = false;
   /** An event that the address names, until it is there. */
-  private wanted: number | null;
+  private wanted: Wanted | null = null;
+  /** Where the list was before Back or a reload, until that row is there. */
+  private place: Place | null = null;
   private readonly folded = new Set<number>();
   private readonly end = new AbortController();
   private readonly list: VirtualList;
@@ -63,6 +76,8 @@ export class RunScreen implements Screen {
   private readonly heading = el("h1", null, "…");
   private readonly status = el("span", { class: "status" });
   private readonly link = el("span", { class: "link-state", role: "status" });
+  /** Says to a screen reader what was chosen. */
+  private readonly chosen = el("div", { class: "sr-only", role: "status" });
   private readonly jump = button("follow", { class: "jump", hidden: true }, icon("down"), el("span", null, "Follow"));
   private readonly errors = button("next-error", { class: "errors", hidden: true, title: "Next error (n)" });
   private readonly shows = el("select", { "aria-label": "Show" });
@@ -77,11 +92,10 @@ export class RunScreen implements Screen {
 
   constructor(
     private readonly id: string,
-    number: number | null,
+    address: Address | null,
     me: Promise<Me>,
     readonly exported: Exported | null,
   ) {
-    this.wanted = number;
     this.orders = new Orders(id, me, () => this.list.ask());
     this.looks = new Looks(id, this.timeline, () => this.list.ask());
     this.facts = new Facts((item) => this.go(item));
@@ -89,10 +103,10 @@ export class RunScreen implements Screen {
     this.find = new Find(this.timeline, (item) => this.go(item), () => this.list.ask());
     this.replay = new Replay(this.timeline, (until) => this.moved(until));
     this.element = layout({
-      back: exported === null,
+      back: exported === null ? listAddress() : null,
       title: [this.heading, this.status, this.link, this.orders.cancel],
       tools: [this.find.element, this.shows, this.errors],
-      body: [this.waterfall.element, el("div", { class: "run-main" }, el("div", { class: "feed-box" }, this.feed, this.jump), this.facts.element)],
+      body: [this.waterfall.element, el("div", { class: "run-main" }, el("div", { class: "feed-box" }, this.feed, this.chosen, this.jump), this.facts.element)],
       foot: [this.replay.element, this.orders.element],
     });
     this.list = new VirtualList(this.feed, {
@@ -103,6 +117,7 @@ export class RunScreen implements Screen {
     });
     this.deeds = deedsOf(this);
     this.hears();
+    if (address) this.read(address);
     if (exported) this.open(exported);
     else void this.load();
   }
@@ -119,10 +134,36 @@ export class RunScreen implements Screen {
     this.unhear();
   }
 
-  /** Goes to another event of the same run. */
-  jumpTo(number: number | null): void {
-    this.wanted = number;
+  /** Takes up what an address of this run says, and where its history entry was scrolled to. */
+  read({ query, message }: Address): void {
+    const seq = numberOf(query.get("event"));
+    this.wanted = seq !== null ? { seq, run: numberOf(query.get("run")) ?? 1 } : message !== null ? { message } : null;
+    const place = (history.state as { place?: Place } | null)?.place;
+    this.place = place && typeof place.top === "number" && typeof place.into === "number" ? place : null;
+    const show = SHOWS.find(([name]) => name === query.get("show"))?.[0] ?? "all";
+    if (show !== this.show) this.filter(show);
+    const words = query.get("q") ?? "";
+    if (words !== this.find.input.value) this.find.begun(words, this.wanted !== null || this.place !== null);
+    if (this.wanted === null) this.selected = -1;
     this.ask();
+  }
+
+  /** Keeps what is chosen in the address, and the position in its history entry. */
+  private save(): void {
+    if (this.exported) return;
+    saveSoon(() => {
+      // What the address names is not there yet.
+      if (this.wanted !== null || this.place !== null || this.timeline.items.length === 0) return;
+      const more = { show: this.show === "all" ? "" : this.show, q: this.find.input.value.trim() };
+      const item = this.timeline.items[this.selected];
+      const position = this.following ? null : this.list.position();
+      const hash = item ? itemAddress(this.id, item, more) : runAddress(this.id, more);
+      replace(hash, position && { place: { top: position[0], into: position[1] } });
+    });
+  }
+
+  focus(): void {
+    this.feed.focus();
   }
 
   private open({ session, items }: Exported): void {
@@ -138,7 +179,7 @@ export class RunScreen implements Screen {
     void follow(at(this.id, "/timeline"), (told) => this.hear(told), (link, error) => this.linked(link, error), this.end.signal);
     try {
       this.take(await hub.session(this.id));
-      this.follow(this.live && this.wanted === null && this.selected < 0);
+      this.follow(this.live && this.wanted === null && this.place === null && this.selected < 0);
     } catch {
       // The stream says the same, and says it again when it works again.
     }
@@ -146,12 +187,36 @@ export class RunScreen implements Screen {
 
   private linked(link: Link, error: Refused | null): void {
     if (error) {
-      missing(this.element, this.heading, this.feed, error);
+      if (error.status === 401) return;
+      if (error.status === 404) void this.resolve(error);
+      else missing(this.element, this.heading, this.feed, error);
       return;
     }
     this.link.dataset.link = link;
     if (link === "open" && this.live) this.fresh.want();
     say(this.link, link === "lost" ? "connection lost, trying again" : link === "connecting" ? "connecting" : "");
+  }
+
+  /** Opens the one run whose id starts so. */
+  private async resolve(error: Refused): Promise<void> {
+    const { sessions, next } = await hub.sessions({ prefix: this.id }, 20, null, this.end.signal).catch(() => ({ sessions: [], next: null }));
+    if (this.end.signal.aborted) return;
+    const [only, ...others] = sessions;
+    if (only?.session === this.id) {
+      // It began meanwhile.
+      void this.load();
+      return;
+    }
+    if (only && others.length === 0) {
+      location.replace(location.hash.replace(/^#\/run\/[^/?]*/, `#/run/${encodeURIComponent(only.session)}`));
+      return;
+    }
+    missing(this.element, this.heading, this.feed, error);
+    if (!only) return;
+    const links = sessions.map(({ session, overview }) => el("li", null, el("a", { href: runAddress(session) }, plain(session)), " ", plain(overview.title ?? "")));
+    const list = el("ul", { class: "choices" }, ...links, next !== null && el("li", null, "…"));
+    this.feed.parentElement?.replaceChildren();
+    this.element.querySelector(".feed-box")?.replaceChildren(empty("Several runs match", `Their ids start with ${plain(this.id)}.`, list));
   }
 
   private hear(told: Told[]): void {
@@ -214,8 +279,8 @@ export class RunScreen implements Screen {
       if (!this.exported && (this.live || this.session === null)) this.fresh.want();
     }
     this.waterfall.set(this.timeline, this.live);
-    this.facts.set(this.session, this.timeline, Date.now());
-    const count = this.timeline.trouble().length;
+    this.facts.set(this.session, this.timeline, Date.now(), this.replay.until);
+    const count = this.timeline.troubleAt(this.replay.until).length;
     this.errors.hidden = count === 0;
     this.errors.replaceChildren(icon("warning"), String(count), el("span", { class: "errors-word" }, count === 1 ? "error" : "errors"));
     // Of a very long run they take longer, and then they come less often.
@@ -224,11 +289,23 @@ export class RunScreen implements Screen {
 
   /** Goes to the event that the address names, once it is known. */
   private reach(): void {
-    if (this.wanted === null || this.timeline.items.length === 0) return;
-    if (this.timeline.last < this.wanted && this.feed.getAttribute("aria-busy") === "true") return;
-    const id = this.timeline.of(this.wanted);
-    this.wanted = null;
-    if (id >= 0) this.go(id);
+    if ((this.wanted === null && this.place === null) || this.timeline.items.length === 0) return;
+    const busy = this.feed.getAttribute("aria-busy") === "true";
+    const { wanted, place } = this;
+    if (wanted !== null) {
+      const known = "seq" in wanted ? this.timeline.seqOf(wanted.run) >= wanted.seq : this.timeline.last >= wanted.message;
+      if (!known && busy) return;
+    }
+    if (place !== null && busy && this.timeline.items.length <= place.top) return;
+    [this.wanted, this.place] = [null, null];
+    const id = wanted === null ? -1 : "seq" in wanted ? this.timeline.withEvent(wanted.seq, wanted.run) : this.timeline.of(wanted.message);
+    if (place !== null && this.rows.includes(place.top)) {
+      this.follow(false);
+      this.selected = id;
+      this.list.reveal(place.top, place.into);
+    } else if (id >= 0) {
+      this.go(id);
+    }
   }
 
   private item(key: number): Item {
@@ -244,7 +321,8 @@ export class RunScreen implements Screen {
 
   private context(): Context {
     return {
-      link: this.exported ? null : `#/run/${encodeURIComponent(this.id)}`,
+      link: (item) => (this.exported ? null : itemAddress(this.id, item)),
+      trouble: (id) => this.timeline.isTrouble(id),
       start: this.timeline.start(),
       when: (item) => this.timeline.when(item), folder: this.timeline.folder,
       selected: this.selected,
@@ -276,6 +354,7 @@ export class RunScreen implements Screen {
     this.rows = rowsOf(this.timeline, show, this.folded, this.replay.until ?? Infinity);
     this.list.set(this.rows);
     this.feed.parentElement?.querySelector(".empty")?.remove();
+    this.save();
     this.ask();
   }
 
@@ -294,7 +373,8 @@ export class RunScreen implements Screen {
     this.selected = id;
     if (this.find.active) this.looks.open(id);
     this.list.reveal(id, where);
-    this.feed.setAttribute("aria-activedescendant", `item-${id}`);
+    say(this.chosen, plain(nameOf(this.timeline.items[id] as Item)).slice(0, 200));
+    this.save();
   }
 
   /** What hides an item gives way when somebody wants to see it. */
@@ -313,6 +393,8 @@ export class RunScreen implements Screen {
     this.list.set(this.rows);
     const last = until === null ? undefined : this.rows.includes(this.timeline.of(until)) ? this.timeline.of(until) : this.rows.at(-1);
     if (last !== undefined) this.list.reveal(last, "near");
+    // Details and the number of errors are those of that moment.
+    this.ask();
   }
 
   step(by: number, among: number[] | null = null, where: "center" | "near" = "near"): void {
@@ -338,7 +420,7 @@ export class RunScreen implements Screen {
 
   async copyLink(): Promise<void> {
     const item = this.timeline.items[this.selected >= 0 ? this.selected : this.list.inSight()[0]];
-    if (item && !this.exported) await copyLink(this.id, item.first);
+    if (item && !this.exported) await copyLink(this.id, item);
   }
 
   private hears(): void {
@@ -349,6 +431,8 @@ export class RunScreen implements Screen {
       leave: () => this.follow(false),
       reach: () => this.live && !this.following && this.replay.until === null && this.selected < 0 && this.follow(true),
     });
+    this.feed.addEventListener("scroll", () => this.save(), { passive: true });
+    this.find.input.addEventListener("input", () => this.save());
     this.element.addEventListener("click", (event) => {
       const pressed = within(event, "data-do");
       const row = within(event, "data-id");
@@ -361,6 +445,7 @@ export class RunScreen implements Screen {
   private choose(id: number): void {
     this.selected = id === this.selected ? -1 : id;
     if (this.selected >= 0) this.follow(false);
+    this.save();
     this.list.ask();
   }
 

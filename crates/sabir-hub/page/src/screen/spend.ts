@@ -1,6 +1,7 @@
 // What runs used and cost, by day.
 
 import uPlot from "uplot";
+import { format, replace, type Address } from "../address";
 import { hub } from "../api";
 import { el, options } from "../dom";
 import { count, dollars, plural, UNKNOWN, whole } from "../format";
@@ -35,7 +36,10 @@ interface Group {
   partly: boolean;
 }
 
-const kept: { by: By; measure: Measure; range: string } = { by: "agent", measure: "cost", range: "30" };
+const BY: [By, string][] = [["agent", "By agent"], ["model", "By model"], ["project", "By project"]];
+const MEASURES: [Measure, string][] = [["cost", "Cost"], ["tokens", "Tokens"]];
+/** What is chosen when the address does not say. */
+const DEFAULTS = { by: "agent" as By, measure: "cost" as Measure, range: "30" };
 
 export class SpendScreen implements Screen {
   readonly name = "spend";
@@ -58,20 +62,27 @@ export class SpendScreen implements Screen {
   private readonly resized = new ResizeObserver(() => this.plot?.setSize(this.size()));
   private readonly unhear = onTheme(() => this.draw());
 
-  constructor() {
-    options(this.measure, [["cost", "Cost"], ["tokens", "Tokens"]], kept.measure);
-    options(this.by, [["agent", "by agent"], ["model", "by model"], ["project", "by project"]], kept.by);
+  private readonly kept: typeof DEFAULTS;
+
+  constructor({ query }: Address) {
+    const among = <Name extends string>(name: string, known: [Name, string][], otherwise: Name) => known.find(([value]) => value === (query.get(name) === "all" ? "" : query.get(name)))?.[0] ?? otherwise;
+    const kept = { by: among("by", BY, DEFAULTS.by), measure: among("measure", MEASURES, DEFAULTS.measure), range: among("range", RANGES, DEFAULTS.range) };
+    this.kept = kept;
+    options(this.measure, MEASURES, kept.measure);
+    options(this.by, BY, kept.by);
     options(this.range, RANGES, kept.range);
     this.content = el("div", { class: "spend-content" }, this.totals, el("figure", { class: "spend-figure" }, this.chart, this.legend), el("div", { class: "spend-scroll" }, this.table), this.note);
     this.element = el("main", { class: "spend" }, el("h1", { class: "sr-only" }, "Spend"), el("div", { class: "filters" }, this.measure, this.by, this.range), this.content);
     for (const select of [this.by, this.measure]) {
       select.addEventListener("change", () => {
         [kept.by, kept.measure] = [this.by.value as By, this.measure.value as Measure];
+        this.save();
         this.draw();
       });
     }
     this.range.addEventListener("change", () => {
       kept.range = this.range.value;
+      this.save();
       void this.load();
     });
     this.resized.observe(this.chart);
@@ -84,12 +95,18 @@ export class SpendScreen implements Screen {
     this.plot?.destroy();
   }
 
+  private save(): void {
+    const { by, measure, range } = this.kept;
+    const other = (value: string, usual: string) => (value === usual ? "" : value || "all");
+    replace(format("spend", { by: other(by, DEFAULTS.by), measure: other(measure, DEFAULTS.measure), range: other(range, DEFAULTS.range) }), null);
+  }
+
   private size(): { width: number; height: number } {
     return { width: Math.max(200, this.chart.clientWidth), height: Math.max(160, Math.min(440, Math.round(window.innerHeight * 0.42))) };
   }
 
   private async load(): Promise<void> {
-    const days = Number(kept.range);
+    const days = Number(this.kept.range);
     const since = days > 0 ? new Date(Date.now() - (days - 1) * 86_400_000).toISOString().slice(0, 10) : null;
     try {
       this.usage = await hub.usage(since);
@@ -107,18 +124,18 @@ export class SpendScreen implements Screen {
     this.element.querySelector(".empty")?.remove();
     this.content.hidden = rows.length === 0;
     if (rows.length === 0) {
-      this.element.append(empty("Nothing was used yet", "As soon as a run says how many tokens it used, the days and what they cost are here."));
+      this.element.append(empty("No usage yet", "Usage appears here when a run reports tokens"));
       return;
     }
-    const groups = sum(rows, (row) => row[kept.by] ?? UNKNOWN);
+    const groups = sum(rows, (row) => row[this.kept.by] ?? UNKNOWN);
     const [all] = sum(rows, () => "");
     this.totals.replaceChildren(
-      total("Cost", all?.partly ? `${dollars(all.cost)}+` : dollars(all?.cost), all?.partly ? "The cost of some of it is not known." : null),
+      total("Cost", all?.partly ? `${dollars(all.cost)}+` : dollars(all?.cost), all?.partly ? "The cost of a part is unknown" : null),
       total("Tokens", count(all?.tokens), whole(all?.tokens)),
       total("Output", count(all?.output), null),
       total("Sessions", whole(all?.sessions), null),
     );
-    const ranked = [...groups].sort((a, b) => (kept.measure === "cost" ? (b.cost ?? 0) - (a.cost ?? 0) : b.tokens - a.tokens)).map((group) => group.name);
+    const ranked = [...groups].sort((a, b) => (this.kept.measure === "cost" ? (b.cost ?? 0) - (a.cost ?? 0) : b.tokens - a.tokens)).map((group) => group.name);
     this.names = ranked.length > MOST ? [...ranked.slice(0, MOST - 1), "others"] : ranked;
     this.drawTable(groups);
     this.drawPlot(rows);
@@ -133,7 +150,7 @@ export class SpendScreen implements Screen {
 
   private drawTable(groups: Group[]): void {
     const names: Record<By, string> = { agent: "Agent", model: "Model", project: "Project" };
-    const heads = [names[kept.by], "Sessions", "Input", "Cached", "Output", "Tokens", "Cost"];
+    const heads = [names[this.kept.by], "Sessions", "New input", "Cache read", "Output", "Tokens", "Cost"];
     const rows = groups.map((group) => {
       const label = el("span");
       show(label, group.name);
@@ -143,17 +160,17 @@ export class SpendScreen implements Screen {
       return el("tr", null, name, ...figures.map((figure, place) => el("td", { class: place > 0 && place < 4 ? "is-part" : null }, figure)), el("td", null, cost));
     });
     const head = el("thead", null, el("tr", null, ...heads.map((name, place) => el("th", { scope: "col", class: place > 1 && place < 5 ? "is-part" : null }, name))));
-    this.table.replaceChildren(el("caption", { class: "sr-only" }, `Totals by ${kept.by}`), head, el("tbody", null, ...rows));
+    this.table.replaceChildren(el("caption", { class: "sr-only" }, `Totals by ${this.kept.by}`), head, el("tbody", null, ...rows));
   }
 
   private drawPlot(rows: UsageRow[]): void {
-    const value = (row: UsageRow) => (kept.measure === "cost" ? (row.costUsd ?? 0) : (row.tokens.total ?? 0));
+    const value = (row: UsageRow) => (this.kept.measure === "cost" ? (row.costUsd ?? 0) : (row.tokens.total ?? 0));
     const names = this.names;
     const days = everyDay(rows);
     const places = new Map(days.map((day, place) => [day, place]));
     const layers = names.map(() => new Array<number>(days.length).fill(0));
     for (const row of rows) {
-      const name = row[kept.by] ?? UNKNOWN;
+      const name = row[this.kept.by] ?? UNKNOWN;
       const layer = layers[names.includes(name) ? names.indexOf(name) : names.length - 1];
       const place = places.get(row.day);
       if (layer && place !== undefined) layer[place] = (layer[place] ?? 0) + value(row);
@@ -163,7 +180,7 @@ export class SpendScreen implements Screen {
     layers.forEach((layer, place) => stacked.push(layer.map((one, day) => one + (stacked[place - 1]?.[day] ?? 0))));
     const colours = names.map((_, place) => themed(`series-${place}`));
     const bars = uPlot.paths.bars?.({ size: [0.7, 48], align: 0 });
-    const words = (figure: number) => (kept.measure === "cost" ? dollars(figure) : count(Math.round(figure)));
+    const words = (figure: number) => (this.kept.measure === "cost" ? dollars(figure) : count(Math.round(figure)));
     const axis = { stroke: themed("muted"), grid: { stroke: themed("line"), width: 1 }, ticks: { show: false }, font: `11px ${getComputedStyle(document.body).fontFamily}` };
     this.plot?.destroy();
     this.plot = new uPlot(
@@ -184,7 +201,7 @@ export class SpendScreen implements Screen {
       this.chart,
     );
     this.chart.setAttribute("role", "img");
-    this.chart.setAttribute("aria-label", `${kept.measure === "cost" ? "Cost" : "Tokens"} by day and ${kept.by}, ${plural(days.length, "day")}`);
+    this.chart.setAttribute("aria-label", `${this.kept.measure === "cost" ? "Cost" : "Tokens"} by day and ${this.kept.by}, ${plural(days.length, "day")}`);
     this.tell(null, days, names, layers, words);
   }
 

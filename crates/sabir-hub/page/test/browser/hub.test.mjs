@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import http from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, afterEach, before, beforeEach, test } from "node:test";
@@ -14,6 +15,7 @@ import { chromium } from "playwright-core";
 const sabir = process.env.SABIR_BINARY;
 assert.ok(sabir, "SABIR_BINARY names the program; `cargo xtask page --test` builds it");
 let browser;
+let context;
 let folder;
 let page;
 let complaints;
@@ -28,7 +30,8 @@ after(() => browser.close());
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "sabir-page-"));
-  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  page = await context.newPage();
   page.setDefaultTimeout(60_000);
   [complaints, addresses, started] = [[], [], []];
   page.on("pageerror", (error) => complaints.push(String(error)));
@@ -36,7 +39,7 @@ beforeEach(async () => {
   page.on("request", (request) => addresses.push(request.url()));
 });
 afterEach(async () => {
-  await page.close();
+  await context.close();
   for (const child of started) if (child.exitCode === null && child.signalCode === null) await ended(child, "SIGKILL");
   await rm(folder, { recursive: true, force: true });
   assert.deepEqual(complaints, [], "nothing went wrong in the page");
@@ -50,10 +53,20 @@ function start(args, fits) {
   started.push(child);
   return new Promise((resolve, reject) => {
     let said = "";
+    const waiting = [];
+    /** The first group of the first line that fits, once there is one. */
+    const printed = (fits) => new Promise((resolve) => {
+      waiting.push(() => {
+        const found = fits.exec(said);
+        if (found) resolve(found[1] ?? found[0]);
+      });
+      waiting.at(-1)();
+    });
     child.stderr.setEncoding("utf8").on("data", (text) => {
       said += text;
       const found = fits.exec(said);
-      if (found) resolve({ child, found });
+      if (found) resolve({ child, found, printed });
+      for (const look of waiting) look();
     });
     child.on("close", (code) => reject(new Error(`sabir ${args.join(" ")} ended with ${code}: ${said}`)));
   });
@@ -106,20 +119,70 @@ const row = (text) => page.locator(".row", { hasText: text });
 const leaves = (origin) => addresses.filter((address) => !address.startsWith(origin) && !address.startsWith("data:"));
 const steps = (from, until) => Array.from({ length: until - from + 1 }, (_, place) => `step ${from + place} of many`);
 
-test("a hub that wants a token asks for one, and again for the right one", async () => {
+const second = async (address) => {
+  const tab = await context.newPage();
+  tab.setDefaultTimeout(60_000);
+  await tab.goto(address);
+  return tab;
+};
+const signIn = () => page.getByRole("heading", { name: "Sign in" }).waitFor();
+
+test("signing in with a token is for all tabs, until one logs out", async () => {
   const data = join(folder, "hub");
   const { found } = await start(["hub", "--listen", "127.0.0.1:0", "--data", data], /listens on http:\/\/(\S+)/);
+  const origin = `http://${found[1]}`;
   const { stdout } = await promisify(execFile)(sabir, ["hub", "token", "new", "--scope", "watch", "--data", data], { env: environment() });
-  await page.goto(`http://${found[1]}/`);
-  for (const token of ["not-a-token", stdout.trim()]) {
-    await page.getByRole("heading", { name: "A token is needed" }).waitFor();
-    await page.getByLabel("Token").fill(token);
-    await page.getByRole("button", { name: "Enter" }).click();
+  const token = stdout.trim();
+  await page.goto(`${origin}/#/spend`);
+  await signIn();
+  for (const wrong of ["not-a-token", `${token.slice(0, -1)}${token.endsWith("0") ? 1 : 0}`]) {
+    await page.getByLabel("Token").fill(wrong);
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").filter({ hasText: "Wrong token" }).waitFor();
+    await page.getByLabel("Token").fill("");
   }
-  await page.getByText("No runs yet").waitFor();
-  await page.getByText("read-only").waitFor();
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  // One comes to what was wanted.
+  await page.getByText("No usage yet").waitFor();
+  await page.getByText("Read-only").waitFor();
   await page.reload();
-  await page.getByText("No runs yet").waitFor();
+  await page.getByText("No usage yet").waitFor();
+  const tab = await second(`${origin}/#/`);
+  await tab.getByText("No runs yet").waitFor();
+  const readable = () => page.evaluate(() => JSON.stringify([document.cookie, { ...sessionStorage }, { ...localStorage }]));
+  assert.ok(!(await readable()).includes("sabir_"), "no script can read the token");
+  const [cookie] = await context.cookies();
+  assert.deepEqual([cookie.name, cookie.httpOnly, cookie.sameSite, cookie.secure], [`sabir-${new URL(origin).port}`, true, "Strict", false]);
+  assert.equal((await fetch(`${origin}/v1/sessions`, { headers: { Authorization: `Bearer ${token}` } })).status, 200, "API clients send their token");
+
+  // A page of another port of the same host gets the cookie sent along, and nothing by that.
+  const foreign = http.createServer((_, answer) => answer.setHeader("content-type", "text/html").end("<title>other</title>"));
+  await new Promise((resolve) => foreign.listen(0, "127.0.0.1", resolve));
+  const other = await second(`http://127.0.0.1:${foreign.address().port}/`);
+  await other.evaluate((hub) => fetch(`${hub}/v1/logout`, { method: "POST", mode: "no-cors", credentials: "include" }).catch(() => null), origin);
+  const opened = (where) => where.evaluate((hub) => new Promise((resolve) => {
+    const socket = new WebSocket(`${hub.replace("http", "ws")}/v1/sessions/nobody/watch`);
+    socket.onopen = () => resolve("open");
+    socket.onerror = () => resolve("refused");
+  }), origin);
+  assert.equal(await opened(other), "refused");
+  await other.close();
+  await new Promise((resolve) => foreign.close(resolve));
+  await page.reload();
+  await page.getByText("No usage yet").waitFor();
+
+  await page.getByRole("button", { name: "Log out" }).click();
+  await signIn();
+  assert.deepEqual(await context.cookies(), []);
+  await tab.reload();
+  await tab.getByRole("heading", { name: "Sign in" }).waitFor();
+
+  // What an older version stored in the tab is taken up once.
+  await page.evaluate((token) => sessionStorage.setItem("sabir-token", token), token);
+  await page.reload();
+  await page.getByText("No usage yet").waitFor();
+  assert.ok(!(await readable()).includes("sabir_"));
 });
 
 test("a live run appears, is followed, and survives two deaths of the hub without a lost or doubled event", async () => {
@@ -172,15 +235,26 @@ test("cancel reaches the agent", async () => {
   const hub = await hubAt("127.0.0.1:0");
   const { child, stream, tell, isThere } = await agent(hub.at, "long");
   tell(says("it goes on"));
-  await page.goto(`http://${hub.at}/#/run/long`);
+  await page.goto(`http://${hub.at}/#/`);
+  await page.getByRole("link", { name: "Count the herd" }).click();
   await row("it goes on").waitFor();
   assert.ok(await isThere(), "the agent runs");
-  await page.getByRole("button", { name: "Cancel" }).click();
-  await page.getByText("Cancel: taken.").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.keyboard.press("Escape");
+  assert.ok(await isThere(), "nothing was cancelled");
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.locator(".told", { hasText: "Cancelled" }).waitFor();
   await ended(child);
   assert.equal(child.exitCode, 4, "the shell says that it was cancelled");
   assert.ok(!(await isThere()), "the agent is gone");
   await row(/cancelled/i).first().waitFor();
+  // That somebody cancelled it is no error, and its axis is one of time.
+  await page.locator("dt:text-is('Errors') + dd", { hasText: /^0$/ }).waitFor();
+  assert.ok(!(await page.locator("button.errors").isVisible()));
+  assert.equal(await page.locator(".row.is-trouble").count(), 0);
+  await page.goto(`http://${hub.at}/#/`);
+  await page.locator("tr .status.is-off", { hasText: "Cancelled" }).waitFor();
   stream.destroy();
 });
 
@@ -216,9 +290,15 @@ test("what an agent prints is never markup, and words are found in all runs", as
   const found = page.getByRole("link", { name: "Count the herd" });
   await page.keyboard.press("/");
   await page.keyboard.type("nowhere");
-  await page.getByText("No run fits").waitFor();
+  await page.getByText("No matching runs").waitFor();
   await page.getByRole("searchbox").fill("quagga");
   await found.waitFor();
+  assert.match(await found.getAttribute("href"), /#\/run\/hostile\?q=quagga$/);
+  await found.click();
+  await page.locator(".row.is-selected", { hasText: "reversed quagga" }).waitFor();
+  await page.goBack();
+  await found.waitFor();
+  assert.equal(await page.getByRole("searchbox").inputValue(), "quagga");
   assert.deepEqual(leaves(`http://${hub.at}`), []);
 });
 
@@ -238,14 +318,32 @@ test("runs of this machine are filtered, linked to and played again", async () =
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
   assert.match(await rows.first().innerText(), /codex/);
   await page.getByLabel("Status").selectOption("cancelled");
-  await page.getByText("No run fits").waitFor();
-  await page.getByRole("button", { name: "Clear the filters" }).click();
+  await page.getByText("No matching runs").waitFor();
+  await page.getByRole("button", { name: "Clear filters" }).click();
   await rows.nth(1).waitFor();
 
-  await page.goto(`${new URL(found[1]).origin}/#/run/6f0c1f8e-0000-4000-8000-000000000001/9`);
+  // Every event that the command line prints has the same number here; the beginning of an id is enough.
+  const { stdout } = await promisify(execFile)(sabir, ["show", "6f0c1f8e", "--json"], { env: environment(), maxBuffer: 64 << 20 });
+  const events = stdout.trim().split("\n").map((line) => JSON.parse(line));
+  const starts = new Map(events.filter(({ kind }) => kind === "toolStart").map(({ toolCallId, seq }) => [toolCallId, seq]));
   const selected = page.locator(".row.is-selected");
-  await selected.waitFor();
-  assert.match(await selected.locator("a.row-time").getAttribute("href"), /\/run\/6f0c1f8e[^/]*\/[1-9]$/);
+  let opened = 0;
+  for (const { kind, seq, toolCallId, delta, path } of events) {
+    if (!["toolStart", "toolEnd", "text", "fileChange", "turnStart"].includes(kind)) continue;
+    opened += 1;
+    await page.goto(`${new URL(found[1]).origin}/#/run/6f0c1f8e?event=${seq}`);
+    const begins = kind === "toolEnd" ? starts.get(toolCallId) : seq;
+    const one = page.locator(`.row.is-selected:has([title^="Event ${begins} "])`);
+    await one.waitFor();
+    assert.match(await one.locator("a.row-time").getAttribute("href"), new RegExp(`/run/6f0c1f8e-0000-4000-8000-000000000001\\?event=${begins}$`));
+    if (kind === "text") assert.ok((await one.innerText()).includes(delta.trim().split(/[\n*`#]/)[0]));
+    if (kind === "fileChange") assert.ok((await one.innerText()).includes(path.split("/").at(-1)));
+    await page.goto("about:blank");
+  }
+  assert.ok(opened > 5, `${opened} events`);
+  await page.goto(`${new URL(found[1]).origin}/#/run/6f0c1f8e`);
+  await page.locator(".row").first().waitFor();
+  assert.equal(await selected.count(), 0);
   const items = () => page.locator(".row").first().getAttribute("aria-setsize").then(Number);
   const fewer = (than) => page.waitForFunction((than) => Number(document.querySelector(".row")?.getAttribute("aria-setsize")) < than, than);
   const all = await items();
@@ -263,7 +361,8 @@ test("what agents logged on this machine is shown, and a run fits in one file", 
   await mkdir(logs, { recursive: true });
   const fixture = new URL("../../../../sabir-core/fixtures/claude-code/history-sub-agent/input", import.meta.url);
   await copyFile(fixture, join(logs, `${session}.jsonl`));
-  const { found } = await start(["serve", "--no-open", "--port", "0"], /the page is at (http:\S+)/);
+  const served = await start(["serve", "--no-open", "--port", "0"], /the page is at (http:\S+)/);
+  const { found } = served;
   await page.goto(found[1]);
   await page.locator("tbody tr").first().waitFor();
   assert.doesNotMatch(page.url(), /token/, "the token does not stay in the address");
@@ -271,9 +370,23 @@ test("what agents logged on this machine is shown, and a run fits in one file", 
   const first = page.locator(".row[data-id='0'], .row[data-id='1']");
   await first.nth(1).waitFor();
   const shown = await first.allInnerTexts();
+  // Another tab is signed in, also with a link to a run or with the address that was used.
+  for (const address of [`${new URL(found[1]).origin}/#/run/${session}`, found[1]]) {
+    const tab = await second(address);
+    await tab.locator(address === found[1] ? "tbody tr" : ".row").first().waitFor();
+    await tab.close();
+  }
+  // Another browser is not, and can be by the address that was printed since.
+  const { printed } = served;
   const other = await browser.newPage();
   await other.goto(found[1]);
+  await other.getByRole("alert").filter({ hasText: "already used" }).waitFor();
   assert.equal(await other.locator("tbody tr").count(), 0, "an address is good once");
+  await other.getByLabel("Address").fill(await printed(/for another browser: (http:\S+)/));
+  await other.getByRole("button", { name: "Sign in" }).click();
+  await other.locator("tbody tr").first().waitFor();
+  await other.getByRole("button", { name: "Log out" }).click();
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await other.close();
 
   const { stdout } = await promisify(execFile)(sabir, ["export", session, "--to", "html"], { env: environment(), maxBuffer: 64 << 20 });
@@ -284,4 +397,17 @@ test("what agents logged on this machine is shown, and a run fits in one file", 
   await first.nth(1).waitFor();
   assert.deepEqual(await first.allInnerTexts(), shown, "the same rows");
   assert.deepEqual(leaves("file:"), []);
+});
+
+test("the demo serves until it is interrupted, wherever its output goes", async () => {
+  const { child, found, printed } = await start(["demo", "--speed", "0", "--no-open"], /the page is at (http:\S+)/);
+  await printed(/all runs ended/);
+  await page.goto(found[1]);
+  await page.locator("tbody tr").nth(2).waitFor();
+  await page.locator("tbody tr .status.is-done").nth(2).waitFor();
+  await page.getByRole("link", { name: /stats\.py/ }).click();
+  await page.locator(".row-end", { hasText: "Completed" }).waitFor();
+  child.kill("SIGINT");
+  await ended(child);
+  assert.equal(child.exitCode, 0);
 });

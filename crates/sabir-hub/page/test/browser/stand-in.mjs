@@ -105,6 +105,7 @@ export class StandIn {
   #list(wanted) {
     const fits = ({ shape, messages }) =>
       (!wanted.get("agent") || shape.overview.agent === wanted.get("agent")) &&
+      (!wanted.get("prefix") || shape.session.startsWith(wanted.get("prefix"))) &&
       (!wanted.get("status") || shape.overview.phase === wanted.get("status")) &&
       (!wanted.get("text") || JSON.stringify(messages).includes(wanted.get("text")));
     const [found, many] = [[...this.sessions.values()].filter(fits).map((one) => one.shape).reverse(), Number(wanted.get("limit") ?? 100)];
@@ -130,7 +131,7 @@ function message({ number, changes }) {
 /** Items of a run, numbered as they come. */
 export function items(...whats) {
   const begin = Date.parse("2026-01-01T00:00:00Z");
-  return whats.map((what, id) => ({ id, first: id + 1, last: id + 1, line: id + 1, at: new Date(begin + id * 1000).toISOString(), run: 1, what }));
+  return whats.map((what, id) => ({ id, first: id + 1, last: id + 1, seq: id + 1, lastSeq: id + 1, line: id + 1, at: new Date(begin + id * 1000).toISOString(), run: 1, what }));
 }
 
 export const clip = (text) => ({ text, size: Buffer.byteLength(text) });

@@ -14,7 +14,7 @@ let page;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "sabir-page-"));
-  const names = ["ansi", "diff", "format", "invisible", "rows", "stream", "syntax", "timeline", "status", "run/spans", "card/tool"];
+  const names = ["ansi", "diff", "format", "invisible", "rows", "stream", "syntax", "timeline", "status", "run/spans", "card/tool", "address"];
   const contents = names.map((name) => `export * as ${name.split("/").at(-1)} from "./${name}";`).join("\n");
   await build({ stdin: { contents, resolveDir: source, loader: "ts" }, bundle: true, format: "esm", outfile: join(folder, "parts.mjs"), logLevel: "error" });
   page = await import(pathToFileURL(join(folder, "parts.mjs")));
@@ -150,7 +150,7 @@ test("a command is shown without the shell that it is handed to", () => {
 test("a run without a shell is never away", () => {
   const session = (connected, shell) => ({ connected, shell, overview: { phase: "running" } });
   const words = [session(true, "sabir"), session(false, "sabir"), session(false, null)].map((one) => page.status.statusOf(one).words);
-  assert.deepEqual(words, ["running", "away", "running"]);
+  assert.deepEqual(words, ["Running", "Disconnected", "Running"]);
 });
 
 test("items without a time stand where they happened, and a run ends when its last item does", () => {
@@ -176,6 +176,64 @@ test("that a run failed is an error only where nothing says why", () => {
   };
   assert.deepEqual(failed({ kind: "end", outcome: "failed" }), [0]);
   assert.deepEqual(failed({ kind: "error", message: "429", fatal: true }, { kind: "end", outcome: "failed" }), [0]);
+});
+
+test("an event is found by its number in its run, whatever the numbers of messages are", () => {
+  const timeline = new page.timeline.Timeline();
+  const put = (id, seq, what, more = {}) => timeline.apply({ put: item(id, seq * 3, what, { seq, lastSeq: seq, ...more }) });
+  put(0, 1, { kind: "run", agent: "x" }, { lastSeq: 2 });
+  timeline.apply({ put: item(1, 5, { kind: "prompt", text: clip("from the runner") }) });
+  put(2, 3, { kind: "turn" }, { lastSeq: 9 });
+  put(3, 4, { kind: "text", text: clip("a"), answer: false });
+  timeline.apply({ grow: { id: 3, last: 20, seq: 6, text: "b" } });
+  put(4, 7, { kind: "tool", call: "c", name: "Bash", toolKind: "execute" }, { lastSeq: 8 });
+  put(5, 1, { kind: "run", agent: "x" }, { run: 2 });
+  const found = [1, 2, 3, 4, 5, 6, 7, 8, 9, 99].map((seq) => timeline.withEvent(seq, 1));
+  assert.deepEqual(found, [0, 0, 2, 3, 3, 3, 4, 4, 2, 4]);
+  assert.deepEqual([timeline.withEvent(1, 2), timeline.withEvent(1, 3)], [5, -1]);
+  assert.equal(timeline.eventCount(), 10, "nine of the first run, one of the second");
+});
+
+test("what was cancelled is no error", () => {
+  const left = (outcome) => {
+    const timeline = new page.timeline.Timeline();
+    const tool = (status) => ({ kind: "tool", call: "c", name: "Bash", toolKind: "execute", status });
+    [tool("unfinished"), tool("cancelled"), tool("error"), { kind: "end", outcome }].forEach((what, id) => timeline.apply({ put: item(id, id + 1, what) }));
+    const { spans } = page.spans.spansOf(timeline, false, 0);
+    return [timeline.trouble(), spans.filter((span) => span.colour === "bad").map((span) => span.id), page.rows.rowsOf(timeline, "errors", new Set(), Infinity)];
+  };
+  assert.deepEqual(left("cancelled"), [[2], [2], [2]]);
+  assert.deepEqual(left("failed"), [[0, 2], [0, 2, 3], [0, 2, 3]]);
+});
+
+test("a run whose items have one time each has an axis of time", () => {
+  const timeline = new page.timeline.Timeline();
+  const at = (second) => new Date(second * 1000).toISOString();
+  [1, 3, 8].forEach((second, id) => timeline.apply({ put: item(id, id + 1, { kind: "text", text: clip("x") }, { at: at(second) }) }));
+  const { timed, from, until } = page.spans.spansOf(timeline, false, 0);
+  assert.deepEqual([timed, from, until], [true, 1000, 8000]);
+  const still = new page.timeline.Timeline();
+  [1, 2].forEach((seq, id) => still.apply({ put: item(id, seq * 10, { kind: "text", text: clip("x") }, { seq, lastSeq: seq, at: at(1) }) }));
+  const axis = page.spans.spansOf(still, false, 0);
+  assert.deepEqual([axis.timed, axis.from, axis.until], [false, 1, 2], "the numbers are those of events");
+});
+
+test("labels of an axis differ, however far it is zoomed", () => {
+  const { offset } = page.format;
+  for (const step of [1, 2, 5, 10, 20, 50, 100, 200, 500]) {
+    const labels = Array.from({ length: 40 }, (_, place) => offset(64_000 + place * step, step));
+    assert.equal(new Set(labels).size, labels.length, `${step} ms: ${labels.slice(0, 3)}`);
+  }
+  assert.deepEqual([offset(200, 100), offset(65_250, 50), offset(59_999.9, 500)], ["0:00.2", "1:05.25", "1:00.0"]);
+});
+
+test("an address is read as it was written", () => {
+  const { parse, runAddress, format } = page.address;
+  const hash = runAddress("a/b?c#d %", { event: 7, run: null, show: "", q: "two words & more" });
+  const { page: name, id, message, query } = parse(hash);
+  assert.deepEqual([name, id, message, Object.fromEntries(query)], ["run", "a/b?c#d %", null, { event: "7", q: "two words & more" }]);
+  assert.deepEqual([parse("#/run/s/12").message, parse("#/run/s/x").message, parse("").page, parse("#/run/%E0").id], [12, null, "", "%E0"]);
+  assert.equal(format("", { agent: "" }), "#/");
 });
 
 test("the time before a message is the model's, the time before a prompt is not", () => {

@@ -31,6 +31,7 @@ pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Resu
     only("phase = ?", filter.phase.map(|phase| phase.as_str().to_owned().into()));
     only("workspace = ?", filter.workspace.clone().map(Into::into));
     only("updated >= ?", filter.since.map(|since| since.as_millis().into()));
+    only("instr(name, ?) = 1", filter.prefix.clone().map(Into::into));
     only("id < ?", filter.cursor.map(|cursor| number(cursor).into()));
     let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
     if !wanted.is_empty() {

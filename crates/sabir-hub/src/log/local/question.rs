@@ -26,6 +26,7 @@ impl Kept {
                 && filter.phase.is_none_or(|phase| seen.phase == phase)
                 && filter.workspace.as_ref().is_none_or(|workspace| seen.workspace.as_ref() == Some(workspace))
                 && filter.since.is_none_or(|since| session.updated >= since)
+                && filter.prefix.as_ref().is_none_or(|prefix| session.session.as_str().starts_with(prefix))
                 && filter.cursor.is_none_or(|cursor| listed.number < cursor);
             let says = || {
                 let logged = list.logged_of(listed);

@@ -1,7 +1,7 @@
 //! The whole path in one process: shells, a hub, the page.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::rc::Rc;
@@ -71,8 +71,7 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
         let _ = stopped.await;
     }));
     let window = Window { entrance, at };
-    let terminal = io::stdout().is_terminal();
-    window.open(terminal && !arguments.no_open)?;
+    window.open(!arguments.no_open)?;
     let telling = tokio::spawn(window.keep_telling());
 
     let screen = Rc::new(RefCell::new(Screen::new(chosen.len())));
@@ -134,8 +133,8 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
             let _ = stop.try_send(());
         }
         failure = played.await;
-    } else if terminal && failure.is_none() {
-        print::note("the runs are over; the page stays until Ctrl-C");
+    } else if failure.is_none() {
+        print::note("all runs ended; the web UI stays until Ctrl-C (--no-page ends by itself)");
         signals.next().await;
     }
     let _ = stop.send(());

@@ -18,6 +18,8 @@ export interface Overview {
   errors: number;
   /** How many changes of files were told. */
   fileChanges: number;
+  /** How many messages of the log are damaged where it is kept: what they said is in none of these figures. */
+  gaps?: number;
   /** When the last thing happened. */
   last: string | null;
   /** The main model. */

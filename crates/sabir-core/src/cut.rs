@@ -1,5 +1,13 @@
 //! Texts cut at a number of bytes, but never within a character.
 
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher as _};
+
+/// Longest id or name that a fold keeps as it is, in bytes.
+const NAME_BYTES: usize = 256;
+/// What stands for the rest of a text that was cut.
+const ELLIPSIS: char = '…';
+
 /// The last place up to `at` where a character begins, or the end.
 pub(crate) fn before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|place| text.is_char_boundary(*place)).unwrap_or(0)
@@ -15,9 +23,50 @@ pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..before(text, bytes)]
 }
 
+/// At most so many bytes; a text that was cut ends with an ellipsis.
+pub(crate) fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let mut cut = head(text, bytes.saturating_sub(ELLIPSIS.len_utf8())).to_owned();
+    cut.push(ELLIPSIS);
+    Cow::Owned(cut)
+}
+
+/// An id or name of bounded size. Of a longer one it is the beginning, an ellipsis and a digest of all of it, so that the
+/// same names stay the same and different ones different.
+pub(crate) fn name(text: &str) -> Cow<'_, str> {
+    if text.len() <= NAME_BYTES {
+        return Cow::Borrowed(text);
+    }
+    let digest = format!("{:016x}", digest(text));
+    let mut cut = ellipsis(text, NAME_BYTES - digest.len()).into_owned();
+    cut.push_str(&digest);
+    Cow::Owned(cut)
+}
+
+/// Digest of an id of any length, for who only compares ids of one run.
+pub(crate) fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{after, before, head};
+    use super::{NAME_BYTES, after, before, ellipsis, head, name};
+
+    #[test]
+    fn a_long_name_is_bounded_marked_and_still_tells_apart() {
+        let long = |end: &str| format!("{}{end}", "ä".repeat(100_000));
+        let (one, other) = (long("1"), long("2"));
+        assert!(name(&one).len() <= NAME_BYTES && name(&one).contains('…'));
+        assert_ne!(name(&one), name(&other));
+        assert_eq!(name(&one), name(&one.clone()));
+        assert_eq!(name("claude-opus-4-5"), "claude-opus-4-5");
+        assert_eq!(name(&"x".repeat(NAME_BYTES)), "x".repeat(NAME_BYTES));
+        assert_eq!((ellipsis("äöü", 6), ellipsis("äöü", 5)), ("äöü".into(), "ä…".into()));
+    }
 
     #[test]
     fn no_character_is_torn() {

@@ -159,6 +159,7 @@ mod tests {
             takes: Vec::new(),
             created: now,
             updated: now,
+            damaged: None,
         };
         let what = What::Prompt { text: Clip::of("<!--<script></SCRIPT>", 100) };
         let item = serde_json::json!({ "id": 0, "first": 1, "last": 1, "run": 1, "what": what });

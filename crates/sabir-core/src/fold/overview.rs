@@ -1,6 +1,7 @@
 //! A session in a few figures: for lists, and for meters that run along.
 //!
-//! Unlike the session result it spans all runs of a session, and what it keeps does not grow with them.
+//! Unlike the session result it spans all runs of a session, and what it keeps is bounded in bytes, whatever a stream says:
+//! a hub has an overview of every session in memory. Names and paths that are cut end with an ellipsis.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::session_result::{CostSource, Status, dollars};
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
+use crate::cut;
 use crate::event::{Event, EventKind};
 use crate::price::Table;
 use crate::time::Timestamp;
 
 /// More open calls or questions than this are not told apart.
 const MOST_OPEN: usize = 1_024;
+/// Longest path that is kept, in bytes.
+const PATH_BYTES: usize = 1_024;
+/// Longest title that is kept, in characters.
+const TITLE_CHARS: usize = 200;
 
 /// A session in a few figures. What is not known is `null`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -60,6 +66,14 @@ pub struct Overview {
     pub started: Option<Timestamp>,
     /// When the last thing happened.
     pub last: Option<Timestamp>,
+    /// How many messages of the log are damaged where it is kept: what they said is in none of these figures.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gaps: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde gives")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What a session does now, or how its last run ended.
@@ -138,10 +152,10 @@ pub struct OverviewFold {
     tally: UsageTally,
     /// What the runs before used.
     before: Option<Used>,
-    /// Open calls in the order in which they began: id and name.
-    open: Vec<(String, String)>,
-    /// Open questions by their id.
-    asked: BTreeSet<String>,
+    /// Open calls in the order in which they began: digest of the id, and name.
+    open: Vec<(u64, String)>,
+    /// Open questions by the digests of their ids.
+    asked: BTreeSet<u64>,
 }
 
 /// Tokens, and what they cost.
@@ -181,7 +195,7 @@ impl OverviewFold {
         let seen = &mut self.seen;
         let note = |field: &mut Option<String>, value: Option<&str>| {
             if let Some(value) = value {
-                *field = Some(value.to_owned());
+                *field = Some(cut::name(value).into_owned());
             }
         };
         match &event.kind {
@@ -198,7 +212,9 @@ impl OverviewFold {
             EventKind::Session { session_id, model, cwd, agent_version, .. } if main => {
                 note(&mut seen.agent_session_id, session_id.as_deref());
                 note(&mut seen.model, model.as_deref());
-                note(&mut seen.cwd, cwd.as_deref());
+                if let Some(cwd) = cwd {
+                    seen.cwd = Some(cut::ellipsis(cwd, PATH_BYTES).into_owned());
+                }
                 note(&mut seen.agent_version, agent_version.as_deref());
             }
             EventKind::Prompt { text } => self.asks(text),
@@ -206,16 +222,20 @@ impl OverviewFold {
             EventKind::ToolStart { tool_call_id, name, .. } => {
                 seen.tool_calls += 1;
                 if self.open.len() < MOST_OPEN {
-                    self.open.push((tool_call_id.clone().into_owned(), name.clone().into_owned()));
+                    self.open.push((cut::digest(tool_call_id), cut::name(name).into_owned()));
                 }
             }
-            EventKind::ToolEnd { tool_call_id, .. } => self.open.retain(|(id, _)| id != tool_call_id.as_ref()),
+            EventKind::ToolEnd { tool_call_id, .. } => {
+                let ended = cut::digest(tool_call_id);
+                self.open.retain(|(id, _)| *id != ended);
+            }
             EventKind::FileChange { .. } => seen.file_changes += 1,
             EventKind::Permission { request_id, decision, .. } => {
+                let request = cut::digest(request_id);
                 if decision.is_some() {
-                    self.asked.remove(request_id.as_ref());
+                    self.asked.remove(&request);
                 } else if self.asked.len() < MOST_OPEN {
-                    self.asked.insert(request_id.clone().into_owned());
+                    self.asked.insert(request);
                 }
                 seen.phase = if self.asked.is_empty() { Phase::Running } else { Phase::Asking };
             }
@@ -233,13 +253,20 @@ impl OverviewFold {
     pub fn asks(&mut self, prompt: &str) {
         if self.seen.title.is_none() {
             let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            self.seen.title = Some(line.trim().chars().take(200).collect()).filter(|title: &String| !title.is_empty());
+            let line = line.trim();
+            let end = line.char_indices().nth(TITLE_CHARS).map_or(line.len(), |(at, _)| at);
+            self.seen.title = (!line.is_empty()).then(|| [&line[..end], if end < line.len() { "…" } else { "" }].concat());
         }
+    }
+
+    /// Takes note of a message that can't be read any more.
+    pub fn gap(&mut self) {
+        self.seen.gaps += 1;
     }
 
     /// Takes note of the workspace.
     pub fn is_in(&mut self, workspace: &str) {
-        self.seen.workspace = Some(workspace.to_owned());
+        self.seen.workspace = Some(cut::ellipsis(workspace, PATH_BYTES).into_owned());
     }
 
     /// The session so far.
@@ -311,6 +338,41 @@ mod tests {
         assert_eq!(source, CostSource::Computed);
         let both = cost(&[STARTED, session, USAGE, EXITED, STARTED, reported]);
         assert_eq!(both, (computed.map(|cost| cost + 0.5), CostSource::Computed, Some(15)));
+    }
+
+    /// What one token of a runner can send: long ids and names, each another one.
+    #[test]
+    fn what_is_kept_is_bounded_whatever_the_names_are() {
+        let long = |number: usize| format!("{number} {}", "x".repeat(1 << 16));
+        let mut fold = fold(&[STARTED]);
+        let mut tell = |fields: String| {
+            let json = format!("{{\"runId\":\"r\",\"seq\":1,{fields}}}");
+            fold.event(&serde_json::from_str::<Event<'_>>(&json).expect("an event"));
+        };
+        for number in 0..200 {
+            let name = long(number);
+            tell(format!(r#""kind":"toolStart","toolCallId":"{name}","name":"{name}","toolKind":"other""#));
+            tell(format!(r#""kind":"permission","requestId":"{name}","title":"{name}""#));
+            tell(format!(r#""kind":"usage","scope":"message","inputTokens":1,"outputTokens":1,"model":"{name}""#));
+            let session = [("sessionId", &name), ("model", &name), ("cwd", &name), ("agentVersion", &name)];
+            let session: Vec<String> = session.iter().map(|(key, name)| format!("\"{key}\":\"{name}\"")).collect();
+            tell(format!(r#""kind":"session",{}"#, session.join(",")));
+        }
+        // The last call and its end have the same id, so the one before it is told.
+        tell(format!(r#""kind":"toolEnd","toolCallId":"{}","ok":true,"status":"ok""#, long(199)));
+        fold.asks(&long(0));
+        fold.is_in(&long(0));
+        let seen = fold.overview();
+        assert_eq!((seen.tool_calls, seen.tokens, seen.phase), (200, Some(400), Phase::Asking), "no figure changes");
+        assert_eq!((seen.cost_usd, seen.cost_source), (None, CostSource::Unknown), "a price that is not known is not a figure");
+        let cut = [&seen.tool, &seen.model, &seen.cwd, &seen.agent_version, &seen.agent_session_id, &seen.title, &seen.workspace];
+        for text in cut.map(|text| text.as_deref().expect("known")) {
+            assert!(text.contains('…') && text.len() <= 1_024, "{text}");
+        }
+        assert!(seen.tool.expect("one is open").starts_with("198 "));
+        let kept: usize = fold.open.iter().map(|(_, name)| 8 + name.len()).sum();
+        assert!(kept + fold.asked.len() * 16 < 100_000, "{kept}");
+        assert!(format!("{:?}", fold.tally).len() < 200_000);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Accounting;
+use crate::cut;
 use crate::event::{CostParts, EventKind, UsageScope};
 
 /// Tokens in classes that mean the same for every agent. `None` is unknown, not zero.
@@ -203,6 +204,12 @@ pub struct UsageTally {
 /// Beyond this many requests of one model the single ones are not kept: their sum is priced at the base price.
 const KEPT_REQUESTS: usize = 4_096;
 
+/// Beyond this many models of one scope the others are counted together. Their tokens are right, and their cost is unknown
+/// unless the agent reports it.
+const MOST_MODELS: usize = 64;
+/// The models that are counted together.
+const OTHER_MODELS: &str = "(other models)";
+
 impl UsageTally {
     /// Takes note of a usage event; other kinds are passed over.
     pub fn event(&mut self, kind: &EventKind<'_>) {
@@ -221,7 +228,11 @@ impl UsageTally {
             }
         };
         let first = UsageSum { reported_cost: Some(0.0), reported_parts: Some(CostParts::default()), ..UsageSum::default() };
-        let sum = level.entry(model.as_deref().map(str::to_owned)).or_insert(first);
+        let mut model = model.as_deref().map(|model| cut::name(model).into_owned());
+        if level.len() >= MOST_MODELS && !level.contains_key(&model) {
+            model = Some(OTHER_MODELS.to_owned());
+        }
+        let sum = level.entry(model).or_insert(first);
         sum.tokens.add(&tokens);
         let costs_nothing = tokens.total().unwrap_or(0) == 0;
         // Agents write 0 for models whose price they do not know.

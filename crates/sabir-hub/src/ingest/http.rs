@@ -252,7 +252,7 @@ pub(crate) async fn log(
 ) -> Result<Response, Refused> {
     asker.may(Deed::Write(&session))?;
     check_version(&headers)?;
-    log_after(hub, asker, session, after).await
+    log_after(hub, asker, session, after, true).await
 }
 
 /// Hears what became of an order.

@@ -3,6 +3,7 @@
 
 mod access;
 mod client;
+mod damage;
 mod fuzz;
 mod limits;
 mod lists;

@@ -13,6 +13,10 @@ use crate::time::Timestamp;
 
 /// More calls than this are not remembered: what a later event says of an older one finds no item.
 const MOST_CALLS: usize = 4_096;
+/// More open calls than this are not followed: what a later event says of an older one changes nothing.
+const MOST_OPEN: usize = 1_024;
+/// More open questions than this are not followed: the answer to one is an item of its own.
+const MOST_ASKED: usize = 256;
 
 /// Turns the events of all runs of a session into changes of its timeline.
 #[derive(Debug, Default)]
@@ -113,6 +117,9 @@ impl TimelineFold {
                     self.calls.pop_front();
                 }
                 self.calls.push_back((tool_call_id.to_string(), item.id));
+                if self.open.len() == MOST_OPEN {
+                    self.open.remove(0);
+                }
                 self.open.push(item);
             }
             EventKind::ToolUpdate { tool_call_id, input, output_delta } => {
@@ -198,6 +205,12 @@ impl TimelineFold {
             }
             _ => {}
         }
+    }
+
+    /// Messages are missing in the log: an error that everybody who looks sees.
+    pub fn gap(&mut self, number: u64, at: Option<Timestamp>, what: &str, out: &mut Vec<Change>) {
+        let head = Head { number, at, line: None, parent: None };
+        self.put(&head, What::Error { message: what.to_owned(), class: None, fatal: false }, out);
     }
 
     fn begin_run(&mut self) {
@@ -309,7 +322,7 @@ impl TimelineFold {
             }
             None => self.put(head, what, out),
         };
-        if !decided && self.asked.len() < MOST_CALLS {
+        if !decided && self.asked.len() < MOST_ASKED {
             self.asked.push(item);
         }
     }

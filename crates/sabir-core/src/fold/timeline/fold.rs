@@ -209,7 +209,7 @@ impl TimelineFold {
 
     /// Messages are missing in the log: an error that everybody who looks sees.
     pub fn gap(&mut self, number: u64, at: Option<Timestamp>, what: &str, out: &mut Vec<Change>) {
-        let head = Head { number, at, line: None, parent: None };
+        let head = Head { number, seq: None, at, line: None, parent: None };
         self.put(&head, What::Error { message: what.to_owned(), class: None, fatal: false }, out);
     }
 

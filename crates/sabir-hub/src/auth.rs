@@ -190,10 +190,6 @@ impl Gate {
     }
 }
 
-fn unknown() -> Refusal {
-    Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
-}
-
 /// How long until a time; at most a minute, since clocks are set and machines sleep.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(60))

@@ -1,5 +1,7 @@
 //! Lists of sessions, and one of them: in short, its results, its log.
 
+use std::time::{Duration, Instant};
+
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
@@ -9,19 +11,23 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use sabir_core::fold::{Overview, Phase, SessionResult};
 use sabir_core::time::Timestamp;
-use sabir_core::view::envelope::overview::LogResults;
-use sabir_protocol::{Code, SessionId};
+use sabir_core::view::envelope::overview::{LogResults, Omitted};
+use sabir_protocol::{Code, Refusal, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::{Filter, Limit, Session};
+use crate::log::{Filter, Limit, Session, Stored, Trouble};
 use crate::openapi::Refusals;
 
 /// So many sessions are on a page when nobody says how many.
 const PAGE: usize = 50;
 const LONGEST_PAGE: usize = 500;
+/// So many bytes of turns, tool calls and file changes are in the results of a session.
+const RESULTS: usize = 8 << 20;
+/// Whether the hub can do its work is looked at no more often.
+const HEALTH: Duration = Duration::from_secs(1);
 /// So much of a log is read at once.
 const CHUNK: Limit = Limit { messages: 2_048, bytes: 512 << 10 };
 
@@ -51,6 +57,8 @@ pub(crate) struct Shape {
     /// When something last came.
     #[schema(value_type = String, format = DateTime)]
     updated: Timestamp,
+    /// What of it can't be read any more; figures in `overview` are then of the rest.
+    damaged: Option<String>,
 }
 
 impl Shape {
@@ -61,8 +69,10 @@ impl Shape {
 
     /// A session that no hub has.
     pub(crate) fn alone(session: Session) -> Self {
-        let Session { session, last, folded, overview, shell, takes, created, updated } = session;
-        Self { session, connected: false, last, folded, overview, shell, takes, created, updated }
+        let Session { session, last, folded, overview, shell, takes, created, updated, damaged } = session;
+        let gaps = overview.gaps;
+        let damaged = damaged.or_else(|| (gaps > 0).then(|| format!("{gaps} of its messages are damaged")));
+        Self { session, connected: false, last, folded, overview, shell, takes, created, updated, damaged }
     }
 }
 
@@ -195,6 +205,13 @@ pub(crate) struct Results {
     /// One `sabir.result/1` for each run, the last run last.
     #[schema(value_type = Vec<Object>)]
     runs: Vec<SessionResult>,
+    /// The numbers of the first and the last of messages that are damaged: what they said is missing in the results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gaps: Vec<[u64; 2]>,
+    /// How many entries of the lists in the results are left out, where those would be too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    omitted: Option<Omitted>,
 }
 
 /// What the runs of a session came to: answer, tokens, cost, tool calls, files.
@@ -215,15 +232,27 @@ pub(crate) struct Results {
 pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Results>, Refused> {
     asker.may(Deed::See)?;
     let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
-    let mut results = LogResults::default();
+    // A result takes some memory, so few are made at the same time.
+    let _turn = hub.results.acquire().await.map_err(|_| Refusal::new(Code::Unavailable, "the hub is about to stop"))?;
+    let mut results = LogResults::of_at_most(RESULTS);
+    let mut gaps: Vec<[u64; 2]> = Vec::new();
     let mut at = 0;
     while at < length {
         let page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
         let Some(last) = page.last().map(|stored| stored.seq) else { break };
-        page.iter().for_each(|stored| results.message(&stored.line));
+        for stored in &page {
+            results.message(&stored.line);
+            match gaps.last_mut() {
+                _ if !stored.is_gap() => {}
+                Some([_, end]) if *end + 1 == stored.seq => *end = stored.seq,
+                _ => gaps.push([stored.seq, stored.seq]),
+            }
+        }
         at = last;
     }
-    Ok(Json(Results { session: id, last: at, runs: results.finish() }))
+    let (runs, omitted) = results.finish();
+    let omitted = Some(omitted).filter(|omitted| *omitted != Omitted::default());
+    Ok(Json(Results { session: id, last: at, runs, gaps, omitted }))
 }
 
 /// From where on.
@@ -257,14 +286,16 @@ pub(crate) async fn log(
     after: Result<Query<After>, QueryRejection>,
 ) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
-    log_after(hub, id, after).await
+    log_after(hub, id, after, false).await
 }
 
-/// The answer that is the log of a session.
+/// The answer that is the log of a session. For who is to go on with it, it breaks off at a message that is damaged; else
+/// there is a gap in its place.
 pub(crate) async fn log_after(
     hub: Shared,
     id: SessionId,
     after: Result<Query<After>, QueryRejection>,
+    undamaged: bool,
 ) -> Result<Response, Refused> {
     let Query(After { after }) = after.map_err(|error| malformed(error.body_text()))?;
     let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
@@ -276,6 +307,9 @@ pub(crate) async fn log_after(
         }
         let mut page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
         page.retain(|stored| stored.seq <= length);
+        if undamaged && page.iter().any(Stored::is_gap) {
+            return Err(hub.trouble(Trouble::Damaged(format!("a message of session {} is damaged", id.as_str()))));
+        }
         let Some(last) = page.last().map(|stored| stored.seq) else { return Ok(None) };
         let bytes = page.iter().flat_map(|stored| [stored.line.as_ref(), b"\n"]).collect::<Vec<_>>().concat();
         Ok::<_, sabir_protocol::Refusal>(Some((Bytes::from(bytes), (hub, id, last))))
@@ -284,7 +318,7 @@ pub(crate) async fn log_after(
     Ok((headers, Body::from_stream(pages)).into_response())
 }
 
-/// Whether the hub can do its work.
+/// Whether the hub can do its work, and nothing that it keeps is damaged.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -292,13 +326,27 @@ pub(crate) async fn log_after(
     tag = "hub",
     responses(
         (status = 200, description = "It can", body = String, content_type = "text/plain"),
-        (status = 503, description = "It can't, or is about to stop"),
+        (status = 503, description = "It can't, something is damaged, or it is about to stop; the answer says which"),
     )
 )]
 pub(crate) async fn health(State(hub): State<Shared>) -> Result<&'static str, Refused> {
     if *hub.stop.borrow() {
         return Err(hub.stopping().await.into());
     }
-    hub.log.sessions(Filter { limit: 1, ..Filter::default() }).await.map_err(|trouble| hub.trouble(trouble))?;
-    Ok("ok\n")
+    // Anybody may ask, and each look writes to the disk.
+    let mut known = hub.health.lock().await;
+    let health = match &*known {
+        Some((at, health)) if at.elapsed() < HEALTH => health.clone(),
+        _ => {
+            let health = hub.log.health().await.map_err(|trouble| {
+                let _ = hub.trouble(trouble);
+                "the store can't be read or written".to_owned()
+            });
+            let health = health.and_then(|damage| {
+                if damage.is_empty() { Ok(()) } else { Err(format!("{}; `sabir hub verify` says where", damage.join(", "))) }
+            });
+            known.insert((Instant::now(), health)).1.clone()
+        }
+    };
+    health.map(|()| "ok\n").map_err(|reason| Refusal::new(Code::Unavailable, reason).into())
 }

@@ -28,6 +28,11 @@ use crate::openapi::Refusals;
 
 pub(crate) use files::Folder;
 
+/// The list of the artifacts of a session is no longer.
+const LIST_BYTES: usize = 4 << 20;
+/// What an artifact takes in it beside its name and media type.
+const ENTRY_BYTES: usize = 200;
+
 /// How far the bytes of an artifact are.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Progress {
@@ -91,6 +96,16 @@ pub(crate) async fn declare(
     check_digest(&artifact.digest)?;
     if artifact.size > hub.limits.artifact_bytes {
         return Err(too_large(&hub));
+    }
+    let described = |artifact: &Artifact| {
+        let texts = [&artifact.name, &artifact.media_type].map(|text| text.as_deref().map_or(0, str::len));
+        ENTRY_BYTES + texts.iter().sum::<usize>()
+    };
+    let all = hub.log.artifacts(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let others: usize = all.iter().filter(|known| known.digest != artifact.digest).map(described).sum();
+    if others + described(&artifact) > LIST_BYTES {
+        let what = format!("the list of the artifacts of a session has at most {LIST_BYTES} bytes");
+        return Err(Refusal::new(Code::TooLarge, what).into());
     }
     let size = artifact.size;
     // Only bytes that are here, with this digest and this size, make it complete, whatever the shell says.

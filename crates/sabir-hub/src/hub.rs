@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -22,6 +22,9 @@ use crate::live::Live;
 use crate::log::{Log, Trouble};
 use crate::metrics::Counts;
 use crate::pace::Pace;
+
+/// The results of so many sessions are made at the same time.
+const RESULTS: usize = 2;
 
 /// How much of everything.
 #[derive(Debug, Clone)]
@@ -96,6 +99,10 @@ pub(crate) struct Hub {
     /// Room for batches, in KiB.
     pub(crate) room: Arc<Semaphore>,
     pub(crate) watchers: Arc<Semaphore>,
+    /// Turns of those who want the results of a session.
+    pub(crate) results: Semaphore,
+    /// Whether the store was all right, when it was last looked at.
+    pub(crate) health: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     /// Becomes true when the hub is about to stop.
     pub(crate) stop: watch::Receiver<bool>,
     notes: mpsc::Sender<String>,
@@ -118,6 +125,8 @@ impl Hub {
             pace: Pace::new(limits.requests_per_second),
             room: Arc::new(Semaphore::new(limits.batches_bytes.max(limits.batch_bytes).div_ceil(1 << 10))),
             watchers: Arc::new(Semaphore::new(limits.watchers)),
+            results: Semaphore::new(RESULTS),
+            health: tokio::sync::Mutex::default(),
             limits,
             entrance,
             local,

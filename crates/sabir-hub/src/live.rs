@@ -5,7 +5,9 @@
 //!          └─► fold, behind: reads like a watcher, and writes the overview to the log now and then
 //! ```
 //!
-//! All of it can be made anew from the log. What is kept for a session does not grow with it.
+//! All of it can be made anew from the log. What is kept for a session does not grow with it, and what is kept for all of them
+//! has a limit: beyond it, the session that was quiet for longest lets go of its last messages, and of an event that it has
+//! only a part of.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +29,8 @@ const RECENT: Limit = Limit { messages: 256, bytes: 128 << 10 };
 const PAGE: Limit = Limit { messages: 1_024, bytes: 1 << 20 };
 /// How often figures that only grow are written to the log.
 const WRITE: Duration = Duration::from_secs(5);
+/// So many bytes are kept of all sessions together.
+const ALL: usize = 24 << 20;
 /// A session in which nothing happens any more is let go after this.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -34,6 +38,8 @@ pub(crate) struct Live {
     log: Arc<dyn Log>,
     counts: Arc<Counts>,
     sessions: Mutex<HashMap<SessionId, Arc<One>>>,
+    /// How many bytes are kept of all sessions: their last messages, and parts of events.
+    kept: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +55,15 @@ struct One {
     /// What was folded last, for lists.
     shown: Mutex<Option<(u64, Overview)>>,
     touched: Mutex<Option<Instant>>,
+    /// How many bytes of it are counted in what is kept of all sessions: of the last messages, and of a part of an event.
+    counted: [AtomicUsize; 2],
+}
+
+/// What of a session is counted.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Recent,
+    Event,
 }
 
 #[derive(Debug, Default)]
@@ -119,7 +134,7 @@ impl Drop for Connected {
 
 impl Live {
     pub(crate) fn new(log: Arc<dyn Log>, counts: Arc<Counts>) -> Self {
-        Self { log, counts, sessions: Mutex::default() }
+        Self { log, counts, sessions: Mutex::default(), kept: AtomicUsize::new(0) }
     }
 
     fn one(&self, session: &SessionId) -> Arc<One> {
@@ -138,7 +153,11 @@ impl Live {
     /// New messages are in the log.
     pub(crate) fn published(self: &Arc<Self>, session: &SessionId, first: u64, lines: &[Bytes]) {
         let one = self.one(session);
-        locked(&one.recent).push(first, lines);
+        let mut recent = locked(&one.recent);
+        recent.push(first, lines);
+        self.count(&one, Part::Recent, recent.bytes);
+        drop(recent);
+        self.let_go_beyond(ALL);
         self.fold_to(session, one, first + lines.len() as u64 - 1);
     }
 
@@ -167,8 +186,42 @@ impl Live {
         }
     }
 
+    /// Counts what is kept of a session now.
+    fn count(&self, one: &One, part: Part, bytes: usize) {
+        let before = one.counted[part as usize].swap(bytes, Ordering::AcqRel);
+        self.kept.fetch_add(bytes, Ordering::AcqRel);
+        self.kept.fetch_sub(before, Ordering::AcqRel);
+    }
+
+    /// Lets go of what can be read again, of the sessions that were quiet for longest, until no more than so much is kept.
+    fn let_go_beyond(&self, limit: usize) {
+        if self.kept.load(Ordering::Acquire) <= limit {
+            return;
+        }
+        let mut all: Vec<_> = locked(&self.sessions).values().map(|one| (*locked(&one.touched), Arc::clone(one))).collect();
+        all.sort_by_key(|(touched, _)| *touched);
+        // Down to less than the limit, so that this is not done at every message.
+        for (_, one) in all {
+            if self.kept.load(Ordering::Acquire) <= limit / 2 {
+                return;
+            }
+            let mut recent = locked(&one.recent);
+            *recent = Recent::default();
+            self.count(&one, Part::Recent, 0);
+            drop(recent);
+            // One that is folded now is not quiet.
+            if one.counted[Part::Event as usize].load(Ordering::Acquire) > 0
+                && let Ok(mut fold) = one.fold.try_lock()
+            {
+                // What is written stays; the rest is folded again from the beginning when more comes.
+                *fold = Fold { written: fold.written.take(), ..Fold::default() };
+                self.count(&one, Part::Event, 0);
+            }
+        }
+    }
+
     /// How many sessions are live, and how many shells are connected.
-    pub(crate) fn count(&self) -> (usize, usize) {
+    pub(crate) fn counted(&self) -> (usize, usize) {
         let sessions = locked(&self.sessions);
         (sessions.len(), sessions.values().map(|one| one.connected.load(Ordering::Relaxed)).sum())
     }
@@ -217,6 +270,8 @@ impl Live {
                 fold.fold.message(&stored.line);
             }
             fold.folded = last;
+            self.count(one, Part::Event, fold.fold.held());
+            self.let_go_beyond(ALL);
             // A long log is not folded at one stretch.
             tokio::task::yield_now().await;
         }
@@ -234,9 +289,14 @@ impl Live {
     pub(crate) async fn sweep(&self, all: bool) {
         let sessions: Vec<_> = locked(&self.sessions).iter().map(|(id, one)| (id.clone(), Arc::clone(one))).collect();
         for (session, one) in sessions {
+            let idle = locked(&one.touched).is_none_or(|at| at.elapsed() >= IDLE);
+            let is_behind = one.target.load(Ordering::Acquire) > one.fold.lock().await.folded;
+            if is_behind && idle && !all && !one.folding.swap(true, Ordering::AcqRel) {
+                // It was let go of, or could not be read, and nothing came since.
+                self.fold(&session, &one).await;
+            }
             let mut fold = one.fold.lock().await;
             let known = fold.written.as_ref().map_or(0, |(folded, ..)| *folded);
-            let idle = locked(&one.touched).is_none_or(|at| at.elapsed() >= IDLE);
             if known < fold.folded && (all || idle || fold.written.as_ref().is_some_and(|(_, _, at)| at.elapsed() >= WRITE)) {
                 let overview = fold.fold.overview();
                 if self.log.describe(&session, fold.folded, overview.clone()).await.is_ok() {
@@ -249,6 +309,8 @@ impl Live {
                 let mut sessions = locked(&self.sessions);
                 if Arc::strong_count(&one) == 2 {
                     sessions.remove(&session);
+                    self.count(&one, Part::Recent, 0);
+                    self.count(&one, Part::Event, 0);
                 }
             }
         }
@@ -272,10 +334,16 @@ fn news(known: &Overview, now: &Overview) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Bytes;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
-    use super::{RECENT, Recent};
-    use crate::log::Limit;
+    use axum::body::Bytes;
+    use sabir_core::time::Timestamp;
+    use sabir_protocol::SessionId;
+
+    use super::{ALL as MOST, Live, RECENT, Recent};
+    use crate::log::memory::Memory;
+    use crate::log::{Append, Limit, Log as _, Session};
 
     const ALL: Limit = Limit { messages: 9_999, bytes: usize::MAX };
 
@@ -294,5 +362,68 @@ mod tests {
         recent.push(21, &lines(21, 21 + 2 * RECENT.messages as u64));
         assert_eq!(recent.lines.len(), RECENT.messages);
         assert!(recent.after(20, ALL).is_none());
+    }
+
+    /// Sends messages of a session, as a shell does.
+    async fn send(log: &Memory, live: &Arc<Live>, session: &SessionId, first: u64, messages: Vec<Bytes>) {
+        let append = Append { session: session.clone(), writer: "w".to_owned(), epoch: 1, first, messages: messages.clone() };
+        log.append(append).await.expect("kept");
+        live.published(session, first, &messages);
+    }
+
+    fn id(number: usize) -> SessionId {
+        format!("s{number}").parse().expect("an id")
+    }
+
+    async fn shown(log: &Memory, live: &Live, session: &SessionId) -> Session {
+        live.freshen(log.session(session).await.expect("asked").expect("a session")).0
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_of_all_sessions_has_a_limit() {
+        let log = Arc::new(Memory::default());
+        let live = Arc::new(Live::new(Arc::clone(&log) as _, Arc::default()));
+        for number in 0..400 {
+            send(&log, &live, &id(number), 1, vec![Bytes::from(vec![b'x'; 100 << 10])]).await;
+            assert!(live.kept.load(Ordering::Relaxed) <= MOST);
+        }
+        assert!(live.kept.load(Ordering::Relaxed) > MOST / 4);
+        assert_eq!(live.page(&id(0), 0, ALL).await.expect("read").len(), 1, "what was let go of is read from the log");
+    }
+
+    #[tokio::test]
+    async fn an_event_of_which_a_part_was_let_go_of_is_counted() {
+        let log = Arc::new(Memory::default());
+        let live = Arc::new(Live::new(Arc::clone(&log) as _, Arc::default()));
+        let input = "y".repeat(9 << 20);
+        let head = r#"{"runId":"r","seq":1,"kind":"toolStart","toolCallId":"c","name":"n","toolKind":"other""#;
+        let event = format!("{head},\"input\":\"{input}\"}}");
+        let total = event.len().div_ceil(1_000_000);
+        let pieces = |session: &SessionId| {
+            let piece = |(index, piece): (usize, &[u8])| {
+                let json = serde_json::json!({
+                    "sessionId": session, "seq": index + 1, "ts": Timestamp::EPOCH, "type": "event",
+                    "payload": { "json": String::from_utf8_lossy(piece), "partial": { "id": "p", "index": index, "total": total } },
+                });
+                Bytes::from(json.to_string())
+            };
+            event.as_bytes().chunks(1_000_000).enumerate().map(piece).collect::<Vec<_>>()
+        };
+        for number in 0..4 {
+            let mut pieces = pieces(&id(number));
+            pieces.pop();
+            send(&log, &live, &id(number), 1, pieces).await;
+            while shown(&log, &live, &id(number)).await.folded < total as u64 - 1 {
+                tokio::task::yield_now().await;
+            }
+            assert!(live.kept.load(Ordering::Relaxed) <= MOST);
+        }
+        for number in 0..4 {
+            let last = pieces(&id(number)).pop().into_iter().collect();
+            send(&log, &live, &id(number), total as u64, last).await;
+            while shown(&log, &live, &id(number)).await.overview.tool_calls != 1 {
+                tokio::task::yield_now().await;
+            }
+        }
     }
 }

@@ -45,7 +45,8 @@ pub trait Log: Send + Sync + 'static {
     /// the order in which the answers are waited for.
     fn append(&self, batch: Append) -> Answer<Appended>;
 
-    /// Messages after a number, in order, up to the limit; none when there is nothing after it.
+    /// Messages after a number, in order, up to the limit; none when there is nothing after it. In the place of one that
+    /// can't be read any more there is a [gap](Stored::is_gap).
     fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>>;
 
     /// How far a session is, now and from now on; `None` when it is not known.
@@ -89,6 +90,12 @@ pub trait Log: Send + Sync + 'static {
     /// What was spent, where the log knows that better than the overviews of its sessions do.
     fn usage(&self, _period: Period) -> Answer<Option<Cube>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Whether something can be read and written now: an error when it can't, else what is damaged.
+    fn health(&self) -> Answer<Vec<String>> {
+        let one = self.sessions(Filter { limit: 1, ..Filter::default() });
+        Box::pin(async move { one.await.map(|_| Vec::new()) })
     }
 
     /// Sessions whose last messages are not in their overview yet.
@@ -180,6 +187,26 @@ pub struct Stored {
     pub line: Bytes,
 }
 
+impl Stored {
+    /// How the message begins that stands for one which was kept and can't be read any more.
+    const GAP: &'static [u8] = br#"{"type":"gap","sessionId":"#;
+
+    /// The message that stands for one which was kept and can't be read any more.
+    pub(crate) fn gap(session: &SessionId, seq: u64, at: Timestamp) -> Bytes {
+        let session = serde_json::Value::from(session.as_str());
+        let text = format!("message {seq} is damaged in the hub's database and can't be shown");
+        format!(
+            r#"{{"type":"gap","sessionId":{session},"seq":{seq},"ts":"{at}","level":"error","origin":"hub","payload":{{"text":"{text}"}}}}"#
+        )
+        .into()
+    }
+
+    /// Whether this only stands for a message that can't be read any more.
+    pub fn is_gap(&self) -> bool {
+        self.line.starts_with(Self::GAP)
+    }
+}
+
 /// A line that an agent printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawLine {
@@ -252,6 +279,8 @@ pub struct Session {
     pub created: Timestamp,
     /// When something last came.
     pub updated: Timestamp,
+    /// What of it can't be read any more.
+    pub damaged: Option<String>,
 }
 
 /// Which sessions are wanted.
@@ -308,11 +337,13 @@ pub enum Trouble {
     Unavailable(String),
     /// Something that should not happen. Nothing was changed.
     Internal(String),
+    /// It was kept, and can't be read any more. Nothing was changed.
+    Damaged(String),
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Unavailable(what) | Self::Internal(what)) = self;
+        let (Self::Unavailable(what) | Self::Internal(what) | Self::Damaged(what)) = self;
         f.write_str(what)
     }
 }
@@ -325,6 +356,9 @@ impl From<Trouble> for Refusal {
         match trouble {
             Trouble::Unavailable(_) => Self::new(Code::Unavailable, "the hub can't keep anything now; try again later"),
             Trouble::Internal(_) => Self::new(Code::Internal, "something went wrong in the hub"),
+            Trouble::Damaged(_) => {
+                Self::new(Code::Internal, "the database of the hub is damaged here; `sabir hub verify` says where")
+            }
         }
     }
 }

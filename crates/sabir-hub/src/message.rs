@@ -8,11 +8,11 @@ use sabir_protocol::{Code, Refusal};
 
 use crate::auth::Deed;
 use crate::hub::{Asker, Named, Numbered, Refused, Shared};
-use crate::log::{Limit, RawLine};
+use crate::log::{Limit, RawLine, Trouble};
 use crate::openapi::Refusals;
 
 /// No longer event is put together.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 16 << 20;
 /// So much is read at once.
 const PAGE: Limit = Limit { messages: 256, bytes: 1 << 20 };
 
@@ -30,6 +30,8 @@ const PAGE: Limit = Limit { messages: 256, bytes: 1 << 20 };
         (status = 200, description = "The event, as docs/events.md has it", body = Object),
         (status = 400, description = "Not a number"),
         (status = 404, description = "There is no such message, or there is no event in it"),
+        (status = 413, description = "The event is too long to be put together"),
+        (status = 500, description = "The message is damaged"),
         Refusals,
     ),
     security(("token" = []))
@@ -46,6 +48,10 @@ pub(crate) async fn event(
     let trouble = |trouble| hub.trouble(trouble);
     let one = hub.log.read(&session, before, Limit { messages: 1, bytes: 1 }).await.map_err(trouble)?;
     let line = one.first().ok_or_else(none)?;
+    let damaged = || Refused(hub.trouble(Trouble::Damaged(format!("message {number} or a part of its event is damaged"))));
+    if line.is_gap() {
+        return Err(damaged());
+    }
     let message = serde_json::from_slice::<Message<'_>>(&line.line).map_err(|_| none())?;
     let (index, total) = message.piece().unwrap_or((0, 1));
     let mut at = u64::try_from(index).ok().and_then(|index| before.checked_sub(index)).ok_or_else(none)?;
@@ -57,6 +63,9 @@ pub(crate) async fn event(
         let Some(last) = page.last().map(|stored| stored.seq) else { break };
         for stored in page.iter().take_while(|stored| stored.seq <= end) {
             read += stored.line.len();
+            if stored.is_gap() {
+                return Err(damaged());
+            }
             let Ok(message) = serde_json::from_slice::<Message<'_>>(&stored.line) else { continue };
             let json = events.message(&message, |event| {
                 let mut json = Vec::new();
@@ -68,6 +77,10 @@ pub(crate) async fn event(
             }
         }
         at = last;
+    }
+    if events.left_out() > 0 {
+        let what = format!("the event is longer than {LONGEST} bytes; the log of the session has its pieces");
+        return Err(Refusal::new(Code::TooLarge, what).into());
     }
     Err(none())
 }

@@ -58,7 +58,7 @@ pub(crate) struct Counts {
 pub(crate) async fn show(State(hub): State<Shared>, asker: Asker) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
     let counts = &hub.counts;
-    let (live, connected) = hub.live.count();
+    let (live, connected) = hub.live.counted();
     let watchers = hub.limits.watchers - hub.watchers.available_permits();
     let room = hub.limits.batches_bytes.saturating_sub(hub.room.available_permits() << 10);
     let mut text = String::new();

@@ -159,6 +159,7 @@ mod tests {
             takes: Vec::new(),
             created: now,
             updated: now,
+            damaged: None,
         };
         let what = What::Prompt { text: Clip::of("<!--<script></SCRIPT>", 100) };
         let (id, first, last, at, until, line, run, turn, parent) = (0, 1, 1, None, None, None, 1, None, None);

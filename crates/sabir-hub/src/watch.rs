@@ -143,7 +143,7 @@ impl Watcher {
                 // What the head says is in the log, so there is a next message.
                 let last = page.last().ok_or_else(|| Refusal::new(Code::Internal, "the log ends before its end"))?;
                 self.after = last.seq;
-                page.retain(|stored| self.only.is_none_or(|only| only.has(&stored.line)));
+                page.retain(|stored| stored.is_gap() || self.only.is_none_or(|only| only.has(&stored.line)));
                 if !page.is_empty() {
                     self.hub.counts.watched.add(page.len() as u64);
                     return Ok(page);

@@ -250,7 +250,7 @@ pub(crate) async fn log(
 ) -> Result<Response, Refused> {
     asker.may(Deed::Write(&session))?;
     check_version(&headers)?;
-    log_after(hub, session, after).await
+    log_after(hub, session, after, true).await
 }
 
 /// Hears what became of an order.

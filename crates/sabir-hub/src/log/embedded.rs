@@ -15,11 +15,18 @@
 //! no other; a commit that fails takes back all of its jobs, and they are told that there is no room.
 //!
 //! `words.sqlite` is an index and nothing else: what is not in it yet is looked at directly, and it may be removed.
+//!
+//! Rows have checksums. What is damaged is never given out: in the place of a message there is a gap, a session is marked, and
+//! what is derived from messages is made anew. When the log is opened all but the messages is looked at; those are when they
+//! are read, and by [`verify`].
 
+mod checksum;
+mod damage;
 mod index;
 mod list;
 mod read;
 mod schema;
+mod verify;
 mod write;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -36,9 +43,12 @@ use super::heads::Heads;
 use super::{Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored, Trouble, words};
 use crate::auth::token::Token;
 use crate::clock::now;
+use damage::Damage;
 use index::Index;
 use read::Readers;
 use write::Writer;
+
+pub use verify::{Problem, Verification, verify};
 
 const DATABASE: &str = "hub.sqlite";
 const WORDS: &str = "words.sqlite";
@@ -50,6 +60,7 @@ pub struct Embedded {
     writer: Writer,
     readers: Arc<Readers>,
     heads: Arc<Heads>,
+    damage: Arc<Damage>,
     /// Let go after the writer, which calls it.
     _index: Option<Index>,
     /// Held as long as the log is open.
@@ -60,11 +71,17 @@ impl Embedded {
     /// Opens the log in a folder, which is made if it is not there. One process at a time has it open.
     pub fn open(folder: &Path) -> io::Result<Self> {
         make(folder)?;
+        let lock = Self::lock(folder)?;
+        Self::with(folder, Some(lock))
+    }
+
+    /// Takes the folder for this process alone, as long as the file is open.
+    fn lock(folder: &Path) -> io::Result<File> {
         let lock = private().create(true).truncate(false).open(folder.join(LOCK))?;
         if lock.try_lock().is_err() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another hub uses this folder"));
         }
-        Self::with(folder, Some(lock))
+        Ok(lock)
     }
 
     /// Opens it beside a hub that may be running: for tokens.
@@ -78,11 +95,16 @@ impl Embedded {
         // The file is made here, so that it is its owner's alone from the start.
         private().create(true).truncate(false).open(&database)?;
         let connection = schema::open(&database)?;
+        let damage = Arc::new(Damage::default());
+        if lock.is_some() {
+            verify::examine(&connection, &damage);
+        }
         // Who has the log alone fills the index, once there are tables to fill it from.
         let index = lock.as_ref().and_then(|_| Index::start(database.clone(), words.clone()));
         let writer = Writer::start(connection, index.as_ref().and_then(Index::wake))?;
-        let readers = Arc::new(Readers::new(database, words));
-        Ok(Self { writer, readers, heads: Arc::default(), _index: index, _lock: lock })
+        let broken = index.as_ref().map(Index::broken).unwrap_or_default();
+        let readers = Arc::new(Readers::new(database, words, Arc::clone(&damage), broken));
+        Ok(Self { writer, readers, heads: Arc::default(), damage, _index: index, _lock: lock })
     }
 
     /// Keeps no more than about so many bytes, or as many as the disk has: beyond that nothing is taken.
@@ -150,6 +172,7 @@ fn trouble(error: &rusqlite::Error) -> Trouble {
             | OutOfMemory
             | FileLockingProtocolFailed,
         ) => Trouble::Unavailable(error.to_string()),
+        _ if damage::is_damage(error) => Trouble::Damaged(error.to_string()),
         _ => Trouble::Internal(error.to_string()),
     }
 }
@@ -157,8 +180,9 @@ fn trouble(error: &rusqlite::Error) -> Trouble {
 impl Log for Embedded {
     fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
         let connection = if connection { self.heads.connection() } else { 0 };
+        let damage = Arc::clone(&self.damage);
         self.change(hello.session.clone(), move |database| {
-            let begun = write::begin(database, &hello, connection, now())?;
+            let begun = write::begin(database, &hello, connection, now(), &damage)?;
             let head = match &begun {
                 Begun::Welcome { epoch, last, .. } => Some(Head { last: *last, epoch: *epoch, connection, ..Head::default() }),
                 Begun::Refused(_) => None,
@@ -168,8 +192,15 @@ impl Log for Embedded {
     }
 
     fn append(&self, batch: Append) -> Answer<Appended> {
+        if self.damage.is_unreadable() {
+            // What can't be read back is not acknowledged. The next batch is taken if this read goes well.
+            let probe = self.readers.ask(|database, _| read::probe(database));
+            let refused = || Trouble::Unavailable("what is kept can't be read".to_owned());
+            return Box::pin(async move { probe.await.and_then(|()| Err(refused())) });
+        }
+        let damage = Arc::clone(&self.damage);
         self.change(batch.session.clone(), move |database| {
-            let appended = write::append(database, &batch, now())?;
+            let appended = write::append(database, &batch, now(), &damage)?;
             let head = match &appended {
                 Appended::Kept { last, .. } => Some(Head { last: *last, epoch: batch.epoch, ..Head::default() }),
                 Appended::Gap { .. } | Appended::Refused(_) => None,
@@ -180,7 +211,7 @@ impl Log for Embedded {
 
     fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
         let session = session.clone();
-        self.readers.ask(move |database| read::messages(database, &session, after, limit))
+        self.readers.ask(move |database, damage| read::messages(database, &session, after, limit, damage))
     }
 
     fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
@@ -189,7 +220,7 @@ impl Log for Embedded {
         // First the place, then the figures: what is committed in between is told in this place.
         let receiver = heads.follow(&session);
         let asked = session.clone();
-        let head = self.readers.ask(move |database| read::head(database, &asked));
+        let head = self.readers.ask(move |database, damage| read::head(database, &asked, damage));
         Box::pin(async move {
             Ok(head.await?.map(|head| {
                 heads.at_least(&session, head);
@@ -203,9 +234,9 @@ impl Log for Embedded {
     }
 
     fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Option<Order>> {
-        let id = session.clone();
+        let (id, damage) = (session.clone(), Arc::clone(&self.damage));
         self.change(session.clone(), move |database| {
-            let order = write::add_order(database, &id, order, at)?;
+            let order = write::add_order(database, &id, order, at, &damage)?;
             let head = order.as_ref().map(|order| Head { orders: order.order, ..Head::default() });
             Ok((order, head))
         })
@@ -213,7 +244,7 @@ impl Log for Embedded {
 
     fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
         let session = session.clone();
-        self.readers.ask(move |database| read::orders(database, &session, after))
+        self.readers.ask(move |database, _| read::orders(database, &session, after))
     }
 
     fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
@@ -228,19 +259,36 @@ impl Log for Embedded {
 
     fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
         let session = session.clone();
-        self.readers.ask(move |database| list::session(database, &session))
+        self.readers.ask(move |database, damage| list::session(database, &session, damage))
+    }
+
+    fn length(&self, session: &SessionId) -> Answer<Option<u64>> {
+        let session = session.clone();
+        self.readers.ask(move |database, damage| Ok(read::head(database, &session, damage)?.map(|head| head.last)))
     }
 
     fn sessions(&self, filter: Filter) -> Answer<Page> {
-        self.readers.ask(move |database| list::sessions(database, &filter))
+        let broken = self.readers.broken();
+        self.readers.ask(move |database, damage| list::sessions(database, &filter, damage, &broken))
+    }
+
+    fn health(&self) -> Answer<Vec<String>> {
+        let read = self.readers.ask(|database, _| read::probe(database));
+        let write = self.writer.submit(write::probe, |()| {});
+        let damage = Arc::clone(&self.damage);
+        Box::pin(async move {
+            read.await?;
+            write.await?;
+            Ok(damage.reasons())
+        })
     }
 
     fn agents(&self) -> Answer<Vec<String>> {
-        self.readers.ask(list::agents)
+        self.readers.ask(|database, _| list::agents(database))
     }
 
     fn behind(&self) -> Answer<Vec<SessionId>> {
-        self.readers.ask(list::behind)
+        self.readers.ask(|database, _| list::behind(database))
     }
 
     fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
@@ -250,7 +298,7 @@ impl Log for Embedded {
 
     fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
         let session = session.clone();
-        self.readers.ask(move |database| read::artifacts(database, &session))
+        self.readers.ask(move |database, _| read::artifacts(database, &session))
     }
 
     fn add_token(&self, token: Token) -> Answer<()> {
@@ -258,7 +306,7 @@ impl Log for Embedded {
     }
 
     fn tokens(&self) -> Answer<Vec<Token>> {
-        self.readers.ask(read::tokens)
+        self.readers.ask(|database, damage| read::tokens(database, damage))
     }
 
     fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {

@@ -63,6 +63,7 @@ impl One {
             takes: self.takes.clone(),
             created: self.created,
             updated: self.updated,
+            damaged: None,
         }
     }
 }

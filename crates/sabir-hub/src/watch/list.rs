@@ -22,6 +22,8 @@ use crate::openapi::Refusals;
 
 /// Changes are gathered for so long.
 const GATHER: Duration = Duration::from_millis(250);
+/// No further session is told at once, when there are so many bytes.
+const BYTES: usize = 1 << 20;
 /// So many sessions are told at the beginning.
 const FIRST: usize = 200;
 
@@ -31,6 +33,8 @@ struct Follower {
     changes: Receiver<SessionId>,
     /// All of the list is to be told.
     whole: bool,
+    /// Sessions that have changed and were not told yet.
+    changed: BTreeSet<SessionId>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -50,7 +54,7 @@ pub(crate) async fn sessions(State(hub): State<Shared>, asker: Asker) -> Result<
     asker.may(Deed::See)?;
     let place = place(&hub)?;
     let changes = hub.log.changes();
-    let follower = Follower { hub, asker, changes, whole: true, _place: place };
+    let follower = Follower { hub, asker, changes, whole: true, changed: BTreeSet::new(), _place: place };
     let pages = stream::unfold(follower, async |mut follower| {
         let page = follower.next().await?;
         Some((Ok::<_, std::convert::Infallible>(page), follower))
@@ -67,10 +71,10 @@ impl Follower {
             return Some(out.into());
         }
         let hub: &Hub = &self.hub;
-        let mut changed = BTreeSet::new();
+        let changed = &mut self.changed;
         let quiet = tokio::time::sleep(QUIET);
         tokio::pin!(quiet);
-        let mut until: Option<Instant> = None;
+        let mut until: Option<Instant> = (!changed.is_empty()).then(Instant::now);
         loop {
             let gathered = async {
                 match until {
@@ -98,7 +102,7 @@ impl Follower {
             }
         }
         let mut out = Vec::new();
-        for session in changed {
+        while let Some(session) = (out.len() < BYTES).then(|| changed.pop_first()).flatten() {
             if let Some(session) = hub.log.session(&session).await.ok()? {
                 tell(&Shape::of(hub, session), &mut out);
             }

@@ -24,8 +24,11 @@ use crate::hub::{Asker, Named, Refused, Shared};
 use crate::log::Limit;
 use crate::openapi::Refusals;
 
-/// So much is folded at once. Changes are smaller than the messages that make them.
+/// So much is folded at once.
 const PAGE: Limit = Limit { messages: 4_096, bytes: 1 << 20 };
+
+/// So many changes are gathered before those that are out of date are let go.
+const MERGE: usize = 256;
 
 /// Where somebody is in a timeline.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -99,7 +102,13 @@ impl Onlooker {
             let page = self.watcher.next().await.ok()?;
             let Some(last) = page.last().map(|stored| stored.seq) else { return Some(still_there()) };
             let mut changes = Vec::new();
+            let mut merge_at = MERGE;
             for stored in page {
+                if changes.len() >= merge_at {
+                    // A small message may change a large item, so that changes are larger than what they are made of.
+                    changes = merged(changes, Clipping::default());
+                    merge_at = changes.len() + MERGE;
+                }
                 let before = changes.len();
                 self.fold.message(&stored.line, &mut changes);
                 if stored.seq <= self.seen {

@@ -117,6 +117,28 @@ async fn artifacts_come_in_pieces_and_are_seen_when_they_are_whole() {
 }
 
 #[tokio::test]
+async fn the_list_of_artifacts_has_a_limit() {
+    let hub = open_hub().await;
+    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    let declare = async |number: u32| {
+        let about = json!({"digest":digest_of(&number.to_le_bytes()),"size":1,"name":"x".repeat(15 << 10)});
+        hub.post("/v1/sessions/s/artifacts", &about).await
+    };
+    let mut declared = 0;
+    let refused = loop {
+        let reply = declare(declared).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        declared += 1;
+        assert!(declared < 400, "there is no limit");
+    };
+    assert_eq!((refused.code().as_str(), declared > 200), ("too_large", true));
+    assert!(hub.get("/v1/sessions/s/artifacts").await.body.len() < 5 << 20);
+    assert_eq!(declare(0).await.status, 200, "one that is known may be declared again");
+}
+
+#[tokio::test]
 async fn bytes_that_are_not_what_was_declared_are_never_seen() {
     let hub = open_hub().await;
     hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;

@@ -3,6 +3,7 @@
 
 mod access;
 mod client;
+mod damage;
 mod lists;
 mod local;
 mod log;

@@ -81,6 +81,26 @@ pub(crate) struct DataArguments {
 pub(crate) enum HubCommand {
     /// Make, list and revoke tokens. The hub need not be stopped for it.
     Token(TokenArguments),
+    Verify(VerifyArguments),
+}
+
+/// Check everything that a hub keeps for damage.
+///
+/// Reads every session and message and compares them with their checksums. The hub may run meanwhile, but not with
+/// `--repair`. The exit code is 1 when something is damaged.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sabir hub verify                           # the default folder
+  sabir hub verify --data /srv/hub --json    # what is damaged, for programs
+  sabir hub verify --data /srv/hub --repair  # stop the hub first")]
+pub(crate) struct VerifyArguments {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Rebuild what can be rebuilt from messages: indexes, overviews, the numbers of last messages.
+    #[arg(long)]
+    pub(crate) repair: bool,
 }
 
 #[derive(Args)]

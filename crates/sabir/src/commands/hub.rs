@@ -17,10 +17,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::cli::hub::{HubArguments, HubCommand, NewTokenArguments, TokenCommand};
+use crate::cli::hub::{HubArguments, HubCommand, NewTokenArguments, TokenCommand, VerifyArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::print::json::{Out, object};
+use crate::print::progress::Progress;
 use crate::print::{self, table};
 
 pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
@@ -34,7 +35,57 @@ pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
             let log = Embedded::open_beside(&folder).map_err(|error| unusable(&folder, &error))?;
             runtime()?.block_on(token(&log, &arguments.command))
         }
+        Some(HubCommand::Verify(arguments)) => verify(&folder, arguments),
     }
+}
+
+fn verify(folder: &Path, arguments: &VerifyArguments) -> Result<Exit, Failure> {
+    let mut progress = Progress::new("checking messages");
+    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    let found =
+        sabir_hub::log::embedded::verify(folder, arguments.repair, &mut |done, all| progress.show(count(done), count(all)));
+    progress.end();
+    let found = found.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::ResourceBusy => "stop the hub before its folder is repaired",
+            _ => "--data names the folder of a hub",
+        };
+        Failure::io(format_args!("can't check {}", folder.display()), &error).hint(hint)
+    })?;
+    let exit = if found.is_intact() { Exit::Completed } else { Exit::Failed };
+    if arguments.json {
+        let mut out = Out::default();
+        object(&found, out.buffer())?;
+        out.write()?;
+        return Ok(exit);
+    }
+    let rows = found.problems.iter().map(|problem| {
+        let session = problem.session.as_ref().map(|session| session.as_str().to_owned());
+        let messages =
+            problem.messages.map(|[first, last]| if first == last { first.to_string() } else { format!("{first}-{last}") });
+        vec![session.unwrap_or_default(), messages.unwrap_or_default(), problem.what.clone()]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        table::print(&["SESSION", "MESSAGES", "DAMAGE"], &rows)?;
+    }
+    if found.more_problems > 0 {
+        print::note(&format!("{} more problems are not listed", found.more_problems));
+    }
+    found.repaired.iter().for_each(|what| print::note(&format!("repaired: {what}")));
+    let checked = format!("{} messages of {} sessions were checked", found.messages, found.sessions);
+    match (found.is_intact(), arguments.repair) {
+        (true, _) => print::note(&format!("{checked}; nothing is damaged")),
+        (false, true) => print::warning(&format!("{checked}; {} messages are lost", found.damaged_messages)),
+        (false, false) => {
+            print::warning(&format!("{checked}; {} messages are damaged", found.damaged_messages));
+            print::hint("stop the hub and add --repair to rebuild what can be rebuilt; messages come back from a backup alone");
+        }
+    }
+    if found.without_checksum > 0 {
+        print::note(&format!("{} messages were written before there were checksums; they can be read", found.without_checksum));
+    }
+    Ok(exit)
 }
 
 fn folder(given: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -70,6 +70,7 @@ fn timeline(past: &Past, session: &Session) -> Result<(Shown, Timeline), Failure
     overview.cwd = overview.cwd.or_else(|| session.account(&past.logs).cwd().map(str::to_owned));
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH);
     let (created, updated) = (time(session.first), time(session.last));
-    let shown = Shown { session: id, last, folded: last, overview, shell: None, takes: Vec::new(), created, updated };
+    let (shell, takes) = (None, Vec::new());
+    let shown = Shown { session: id, last, folded: last, overview, shell, takes, created, updated, damaged: None };
     Ok((shown, timeline))
 }

@@ -14,6 +14,8 @@ mod faults;
 mod hostile;
 #[cfg(unix)]
 mod hub;
+#[cfg(target_os = "linux")]
+mod hub_limits;
 #[cfg(unix)]
 mod journal;
 #[cfg(unix)]

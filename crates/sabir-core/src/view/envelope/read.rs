@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::event::Event;
+use crate::cut;
+use crate::event::{Event, EventKind, PlanItem, PlanStatus, RunId};
+
+/// The type of a message that stands for one that the hub had and can't read any more.
+pub const GAP: &str = "gap";
 
 /// What a reader needs of a message. The rest of it is for people, and for those who know its type.
 #[derive(Debug, Clone, Deserialize)]
@@ -89,6 +93,55 @@ pub struct Events {
     open: Option<(String, String)>,
     /// How many pieces were heard.
     heard: usize,
+    /// Names and lists in events are bounded.
+    bounded: bool,
+    /// How many events were longer than the limit.
+    left_out: u64,
+}
+
+/// Events of fewer bytes than this have nothing that is cut.
+const SHORT: usize = 256;
+/// Longest path in a bounded event, in bytes.
+const PATH_BYTES: usize = 4 << 10;
+/// Longest line for people in a bounded event, in bytes.
+const PROSE_BYTES: usize = 1 << 10;
+/// Longest replacement of a suggested edit in a bounded event, in bytes.
+const EDIT_BYTES: usize = 64 << 10;
+/// Most entries of a list in a bounded event.
+const MOST_ENTRIES: usize = 1_000;
+/// Most answers that a question offers in a bounded event.
+const MOST_OPTIONS: usize = 16;
+
+/// Bounds what a fold keeps of an event beside its texts, which folds clip themselves.
+fn bound(event: &mut Event<'_>) {
+    if event.run_id.as_str().len() > SHORT {
+        event.run_id = RunId::from(cut::name(event.run_id.as_str()).into_owned());
+    }
+    if let Some(parent) = &mut event.parent_tool_call_id
+        && parent.len() > SHORT
+    {
+        *parent = cut::name(parent).into_owned().into();
+    }
+    match &mut event.kind {
+        EventKind::Plan { items } if items.len() > MOST_ENTRIES => {
+            let more = items.len() - MOST_ENTRIES;
+            items.truncate(MOST_ENTRIES);
+            items.push(PlanItem { text: format!("… and {more} more").into(), status: PlanStatus::Pending });
+        }
+        EventKind::Permission { options: Some(options), .. } => options.truncate(MOST_OPTIONS),
+        EventKind::Session { tools: Some(tools), .. } => tools.truncate(MOST_ENTRIES),
+        _ => {}
+    }
+    event.kind.change_texts(&mut |key, text| {
+        let cut = match key {
+            "text" | "delta" | "input" | "output" | "outputDelta" | "diff" | "raw" => return None,
+            "cwd" | "path" | "from" => cut::ellipsis(text, PATH_BYTES),
+            "title" | "message" | "items" => cut::ellipsis(text, PROSE_BYTES),
+            "edits" => cut::ellipsis(text, EDIT_BYTES),
+            _ => cut::name(text),
+        };
+        matches!(cut, Cow::Owned(_)).then(|| cut.into_owned())
+    });
 }
 
 impl Default for Events {
@@ -100,7 +153,31 @@ impl Default for Events {
 impl Events {
     /// The same, for those who have less memory: pieces of an event that is longer are dropped.
     pub fn of_at_most(longest: usize) -> Self {
-        Self { longest, open: None, heard: 0 }
+        Self { longest, open: None, heard: 0, bounded: false, left_out: 0 }
+    }
+
+    /// The same, for folds that keep state for a session that they do not trust: ids, names, paths and lines for people
+    /// are cut, and a text that was cut has an ellipsis in it. Ids that were equal still are.
+    pub fn bounded(self) -> Self {
+        Self { bounded: true, ..self }
+    }
+
+    /// How many events were left out because they are too long.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// How many bytes are kept of an event whose last piece has not come.
+    pub fn held(&self) -> usize {
+        self.open.as_ref().map_or(0, |(id, text)| id.len() + text.capacity())
+    }
+
+    fn tell<T>(&self, json: &str, tell: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
+        let mut event: Event<'_> = serde_json::from_str(json).ok()?;
+        if self.bounded && json.len() > SHORT {
+            bound(&mut event);
+        }
+        Some(tell(&event))
     }
 
     /// Hands over the event that the message completes, if it does.
@@ -108,15 +185,17 @@ impl Events {
         let json = message.payload.json.filter(|_| message.r#type == "event")?;
         let Some(partial) = &message.payload.partial else {
             self.open = None;
-            return Some(tell(&serde_json::from_str(json.get()).ok()?));
+            return self.tell(json.get(), tell);
         };
         if partial.index == 0 {
             (self.open, self.heard) = (Some((partial.id.clone().into_owned(), String::new())), 0);
         }
         let piece: Cow<'_, str> = serde_json::from_str(json.get()).ok()?;
         let (id, text) = self.open.as_mut()?;
-        if *id != partial.id || self.heard != partial.index || text.len() + piece.len() > self.longest {
+        let is_too_long = text.len() + piece.len() > self.longest;
+        if *id != partial.id || self.heard != partial.index || is_too_long {
             self.open = None;
+            self.left_out += u64::from(is_too_long);
             return None;
         }
         text.push_str(&piece);
@@ -125,6 +204,6 @@ impl Events {
             return None;
         }
         let (_, text) = self.open.take()?;
-        Some(tell(&serde_json::from_str(&text).ok()?))
+        self.tell(&text, tell)
     }
 }

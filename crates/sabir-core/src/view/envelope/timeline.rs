@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::read::{Events, Message};
+use super::read::{Events, GAP, Message};
 use crate::event::{Event, EventKind, RunId};
 use crate::fold::timeline::{Change, Clipping, TimelineFold};
 use crate::time::Timestamp;
 
 /// Longer events than this are left out of a timeline: there may be one for everybody who looks.
 const LONGEST: usize = 16 << 20;
+/// No more pieces are added to a prompt of this length.
+const LONGEST_PROMPT: usize = 4 << 20;
 
 /// Turns the messages of a log, in order, into changes of its timeline. Items are named by the numbers of messages; an
 /// event in fragments has the number of its last one.
@@ -43,7 +45,7 @@ struct From<'a> {
 impl LogTimeline {
     /// Of texts, so much is kept.
     pub fn new(clipping: Clipping) -> Self {
-        Self { events: Events::of_at_most(LONGEST), fold: TimelineFold::new(clipping), asked: None, shown: None }
+        Self { events: Events::of_at_most(LONGEST).bounded(), fold: TimelineFold::new(clipping), asked: None, shown: None }
     }
 
     /// Takes note of the next message and adds the changes that it makes. One that can't be read says nothing.
@@ -60,10 +62,15 @@ impl LogTimeline {
                 let Some(text) = message.text().filter(|_| is_of_user) else { return };
                 match &mut self.asked {
                     // The next piece of a long one.
-                    Some(asked) if message.piece().is_some_and(|(index, _)| index > 0) => asked.text.push_str(&text),
+                    Some(asked) if message.piece().is_some_and(|(index, _)| index > 0) => {
+                        if asked.text.len() < LONGEST_PROMPT {
+                            asked.text.push_str(&text);
+                        }
+                    }
                     asked => *asked = Some(Asked { number: message.seq, at: Timestamp::parse(&message.ts), text }),
                 }
             }
+            GAP => self.fold.gap(message.seq, Timestamp::parse(&message.ts), &message.text().unwrap_or_default(), out),
             _ => {}
         }
     }

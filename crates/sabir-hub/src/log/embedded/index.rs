@@ -12,18 +12,23 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
+use super::damage::is_damage;
 use super::{remove, schema, words};
 
 /// Another number is another index.
 const VERSION: u32 = 1;
 /// So many messages are indexed in one commit.
 const TOGETHER: u32 = 2_000;
+/// No further message is, once there are so many bytes of words.
+const WORDS_BYTES: usize = 1 << 20;
 /// How long messages are gathered before the next are indexed.
 const GATHER: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(super) struct Index {
     wake: Option<SyncSender<()>>,
+    /// Somebody found that the index is damaged.
+    broken: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,15 +42,21 @@ impl Index {
         let (wake, woken) = sync_channel(1);
         let _ = wake.try_send(());
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || fill_along(&database, &words, &woken, &stopped);
+        let broken = Arc::new(AtomicBool::new(false));
+        let (stopped, is_broken) = (Arc::clone(&stop), Arc::clone(&broken));
+        let run = move || fill_along(&database, &words, &woken, &stopped, &is_broken);
         let thread = std::thread::Builder::new().name("hub-words".to_owned()).spawn(run).ok()?;
-        Some(Self { wake: Some(wake), stop, thread: Some(thread) })
+        Some(Self { wake: Some(wake), broken, stop, thread: Some(thread) })
     }
 
     /// What is to be called after a commit.
     pub(super) fn wake(&self) -> Option<SyncSender<()>> {
         self.wake.clone()
+    }
+
+    /// Where who finds that the index is damaged says so. It is made anew after the next commit.
+    pub(super) fn broken(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.broken)
     }
 }
 
@@ -60,17 +71,21 @@ impl Drop for Index {
     }
 }
 
-fn fill_along(database: &Path, words: &Path, woken: &Receiver<()>, stop: &AtomicBool) {
+fn fill_along(database: &Path, words: &Path, woken: &Receiver<()>, stop: &AtomicBool, broken: &AtomicBool) {
     let mut open = None;
     while woken.recv().is_ok() {
+        if broken.swap(false, Ordering::Relaxed) {
+            open = None;
+            remove(words);
+        }
         // Without room or with a broken file nothing is indexed, and the next call tries again.
         if open.is_none() {
             open = self::open(database, words).ok();
         }
         while let Some(connection) = open.as_ref().filter(|_| !stop.load(Ordering::Relaxed)) {
-            match fill(connection) {
-                Ok(filled) if filled < TOGETHER as usize => break,
-                Ok(_) => {}
+            match fill(connection, broken) {
+                Ok(false) => break,
+                Ok(true) => {}
                 Err(_) => open = None,
             }
         }
@@ -117,38 +132,60 @@ pub(super) fn attach(connection: &Connection, words: &Path) -> rusqlite::Result<
     connection.pragma_update(None, "query_only", query_only)
 }
 
+/// Whether the index can be read and is sound.
+pub(super) fn check(connection: &Connection, words: &Path) -> rusqlite::Result<()> {
+    attach(connection, words)?;
+    let found: String = connection.query_row("PRAGMA words.integrity_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(found)))
+}
+
 /// Up to which message the index goes.
 pub(super) fn progress(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT message FROM words.progress")?.query_row([], |row| row.get(0))
 }
 
-/// Indexes the next messages, and says how many there were.
-fn fill(connection: &Connection) -> rusqlite::Result<usize> {
+/// Indexes the next messages, and says whether there may be more. Says too if the index is damaged.
+fn fill(connection: &Connection, broken: &AtomicBool) -> rusqlite::Result<bool> {
+    let of_index = |error: rusqlite::Error| {
+        broken.fetch_or(is_damage(&error), Ordering::Relaxed);
+        error
+    };
+    let mut last = progress(connection).map_err(of_index)?;
     let mut lines = Vec::new();
-    let mut last = progress(connection)?;
+    let (mut count, mut bytes) = (0, 0);
+    let mut more = false;
     {
         // Read first, then write: a transaction over both files would hold up who writes messages.
-        let mut select = connection.prepare_cached("SELECT id, line FROM message WHERE id > ?1 ORDER BY id LIMIT ?2")?;
-        let mut rows = select.query(params![last, TOGETHER])?;
-        while let Some(row) = rows.next()? {
+        let mut select = connection.prepare_cached("SELECT id, line FROM message WHERE id > ?1 ORDER BY id")?;
+        let mut rows = select.query(params![last])?;
+        while let Some(row) = if more { None } else { rows.next()? } {
             last = row.get(0)?;
-            lines.push((last, words::of(row.get_ref(1)?.as_blob()?)));
+            let words = words::of(row.get_ref(1)?.as_blob()?);
+            (count, bytes) = (count + 1, bytes + words.len());
+            lines.extend(Some((last, words)).filter(|(_, words)| !words.is_empty()));
+            more = count == TOGETHER || bytes >= WORDS_BYTES;
         }
     }
-    if lines.is_empty() {
-        return Ok(0);
+    if count > 0 {
+        insert(connection, &lines, last).map_err(of_index)?;
     }
+    Ok(more)
+}
+
+fn insert(connection: &Connection, lines: &[(i64, String)], last: i64) -> rusqlite::Result<()> {
     // Deferred: only the file that is written to is locked.
     let transaction = connection.unchecked_transaction()?;
     {
         let mut insert = transaction.prepare_cached("INSERT INTO words.found (rowid, words) VALUES (?1, ?2)")?;
-        for (id, words) in lines.iter().filter(|(_, words)| !words.is_empty()) {
+        for (id, words) in lines {
             insert.execute(params![id, words])?;
         }
         transaction.execute("UPDATE words.progress SET message = ?1", [last])?;
     }
-    transaction.commit()?;
-    Ok(lines.len())
+    transaction.commit()
 }
 
 #[cfg(test)]
@@ -166,7 +203,8 @@ mod tests {
             let values = rusqlite::params![seq, line.as_bytes()];
             connection.execute("INSERT INTO message (session, seq, line) VALUES (1, ?1, ?2)", values).expect("kept");
         }
-        assert_eq!((fill(&connection).expect("filled"), fill(&connection).expect("filled")), (3, 0));
+        let broken = std::sync::atomic::AtomicBool::new(false);
+        assert!(!fill(&connection, &broken).expect("filled") && !fill(&connection, &broken).expect("filled"));
         assert_eq!(progress(&connection).expect("a number"), 3);
         let count = |query: &str| -> i64 {
             let select = "SELECT count(*) FROM words.found WHERE found MATCH ?1";

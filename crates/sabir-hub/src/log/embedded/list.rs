@@ -1,6 +1,7 @@
 //! Sessions, one and many.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
@@ -8,17 +9,38 @@ use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
 
 use super::super::{Filter, Page, Session};
+use super::checksum::{self, COLUMNS};
+use super::damage::{Damage, is_damage};
 use super::write::number;
 use super::{index, read, words};
 
-const COLUMNS: &str = "id, name, last, folded, overview, shell, takes, created, updated";
+/// A page of sessions has no further one once there are so many bytes.
+const PAGE_BYTES: usize = 1 << 20;
+/// What a session takes in a list beside its texts.
+const SESSION_BYTES: usize = 1 << 10;
+/// What is said of a session whose derived columns are damaged.
+const OVERVIEW: &str = "its overview is damaged; it is made anew when the hub starts";
 
-pub(super) fn session(database: &Connection, session: &SessionId) -> rusqlite::Result<Option<Session>> {
+pub(super) fn session(database: &Connection, session: &SessionId, damage: &Damage) -> rusqlite::Result<Option<Session>> {
     let mut find = database.prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE name = ?1"))?;
-    find.query_row([session.as_str()], |row| of(row).map(|(_, session)| session)).optional()
+    match find.query_row([session.as_str()], |row| of(row, damage).map(|(_, session)| session)).optional() {
+        Err(error) if is_damage(&error) => Ok(Some(unreadable(session.clone(), damage))),
+        found => found,
+    }
 }
 
-pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
+pub(super) fn sessions(database: &Connection, filter: &Filter, damage: &Damage, broken: &AtomicBool) -> rusqlite::Result<Page> {
+    let page = listed(database, filter, damage, true);
+    if filter.text.is_some() && page.as_ref().is_err_and(is_damage) {
+        // The messages themselves are looked at. Where those can be read it is the index that can't, which is made anew.
+        let page = listed(database, filter, damage, false);
+        broken.fetch_or(page.is_ok(), Ordering::Relaxed);
+        return page;
+    }
+    page
+}
+
+fn listed(database: &Connection, filter: &Filter, damage: &Damage, indexed: bool) -> rusqlite::Result<Page> {
     let mut conditions = vec!["1"];
     let mut values: Vec<Value> = Vec::new();
     let mut only = |condition: &'static str, value: Option<Value>| {
@@ -35,24 +57,105 @@ pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Resu
     let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
     if !wanted.is_empty() {
         // How far the index goes is asked first: it may go further meanwhile, never less far.
-        let tail = said_lately(database, index::progress(database)?, &wanted)?;
+        let tail = said_lately(database, if indexed { index::progress(database)? } else { 0 }, &wanted)?;
         let tail = serde_json::to_string(&tail).unwrap_or_default();
         let query = wanted.iter().map(|word| format!("\"{word}\"*")).collect::<Vec<_>>().join(" ");
-        only(
-            "id IN (SELECT session FROM message WHERE message.id IN (SELECT rowid FROM words.found WHERE found MATCH ?))
-             OR id IN (SELECT value FROM json_each(?))",
-            Some(query.into()),
-        );
-        values.push(tail.into());
+        if indexed {
+            only(
+                "id IN (SELECT session FROM message WHERE message.id IN (SELECT rowid FROM words.found WHERE found MATCH ?))
+                 OR id IN (SELECT value FROM json_each(?))",
+                Some(query.into()),
+            );
+            values.push(tail.into());
+        } else {
+            only("id IN (SELECT value FROM json_each(?))", Some(tail.into()));
+        }
     }
     let all = conditions.iter().map(|condition| format!("({condition})")).collect::<Vec<_>>().join(" AND ");
-    values.push(number(filter.limit as u64 + 1).into());
-    let mut select = database.prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE {all} ORDER BY id DESC LIMIT ?"))?;
-    let mut found: Vec<(u64, Session)> = select.query_map(params_from_iter(values), of)?.collect::<rusqlite::Result<_>>()?;
-    let more = found.len() > filter.limit;
-    found.truncate(filter.limit);
-    let next = found.last().map(|(id, _)| *id).filter(|_| more);
-    Ok(Page { sessions: found.into_iter().map(|(_, session)| session).collect(), next })
+    let mut found = Found { sessions: Vec::new(), bytes: 0, limit: filter.limit, more: false };
+    let select = format!("SELECT {COLUMNS} FROM session WHERE {all} ORDER BY id DESC");
+    let listed = (|| -> rusqlite::Result<()> {
+        let mut select = database.prepare_cached(&select)?;
+        let mut rows = select.query(params_from_iter(&values))?;
+        while let Some(row) = rows.next()? {
+            if !found.add(of(row, damage)?, row.get_ref(16)?.as_bytes().map_or(0, <[u8]>::len)) {
+                break;
+            }
+        }
+        Ok(())
+    })();
+    match listed {
+        Err(error) if is_damage(&error) && wanted.is_empty() => one_by_one(database, filter, &all, &values, damage, &mut found)?,
+        listed => listed?,
+    }
+    let next = found.sessions.last().map(|(id, _)| *id).filter(|_| found.more);
+    Ok(Page { sessions: found.sessions.into_iter().map(|(_, session)| session).collect(), next })
+}
+
+/// A page of sessions as it is filled.
+struct Found {
+    sessions: Vec<(u64, Session)>,
+    bytes: usize,
+    limit: usize,
+    /// Another one would not fit.
+    more: bool,
+}
+
+impl Found {
+    /// Adds a session, if it fits.
+    fn add(&mut self, session: (u64, Session), overview: usize) -> bool {
+        self.more = self.sessions.len() >= self.limit || (self.bytes > 0 && self.bytes >= PAGE_BYTES);
+        if !self.more {
+            self.bytes += overview + SESSION_BYTES;
+            self.sessions.push(session);
+        }
+        !self.more
+    }
+}
+
+/// The same where a page of the table is damaged: what can't be read is listed by its name in the index.
+fn one_by_one(
+    database: &Connection,
+    filter: &Filter,
+    conditions: &str,
+    values: &[Value],
+    damage: &Damage,
+    found: &mut Found,
+) -> rusqlite::Result<()> {
+    (found.sessions, found.bytes) = (Vec::new(), 0);
+    let mut names = database.prepare("SELECT id, name FROM session INDEXED BY sqlite_autoindex_session_1")?;
+    let mut names: Vec<(i64, String)> =
+        names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+    names.retain(|(id, _)| filter.cursor.is_none_or(|cursor| *id < number(cursor)));
+    names.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    let mut select = database.prepare(&format!("SELECT {COLUMNS} FROM session WHERE {conditions} AND id = ?"))?;
+    for (id, name) in names {
+        let values = values.iter().cloned().chain([id.into()]);
+        let one = select.query_row(params_from_iter(values), |row| {
+            Ok((of(row, damage)?, row.get_ref(16)?.as_bytes().map_or(0, <[u8]>::len)))
+        });
+        let (session, bytes) = match one.optional() {
+            Ok(Some(one)) => one,
+            Ok(None) => continue,
+            Err(error) if is_damage(&error) => {
+                let Ok(name) = SessionId::try_from(name) else { continue };
+                ((u64::try_from(id).unwrap_or_default(), unreadable(name, damage)), 0)
+            }
+            Err(error) => return Err(error),
+        };
+        if !found.add(session, bytes) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A session of which no more than its name can be read.
+fn unreadable(session: SessionId, damage: &Damage) -> Session {
+    damage.of_session(&session, read::ROW);
+    let (last, folded, overview, shell, takes) = Default::default();
+    let (created, updated) = (Timestamp::EPOCH, Timestamp::EPOCH);
+    Session { session, last, folded, overview, shell, takes, created, updated, damaged: Some(read::ROW.to_owned()) }
 }
 
 /// Sessions with these words in messages that are not in the index yet.
@@ -80,18 +183,31 @@ pub(super) fn behind(database: &Connection) -> rusqlite::Result<Vec<SessionId>> 
     Ok(names.into_iter().filter_map(|name| name.try_into().ok()).collect())
 }
 
-fn of(row: &Row<'_>) -> rusqlite::Result<(u64, Session)> {
-    let time = |column| row.get(column).map(|millis| Timestamp::from_millis(millis).unwrap_or(Timestamp::EPOCH));
-    let broken = |error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(error));
-    let session = Session {
-        session: row.get::<_, String>(1)?.try_into().map_err(broken)?,
-        last: row.get(2)?,
-        folded: row.get(3)?,
-        overview: read::json(row, 4)?,
-        shell: row.get(5)?,
-        takes: read::json(row, 6)?,
-        created: time(7)?,
-        updated: time(8)?,
+/// A session as its row has it. One that is damaged is marked, and harms no other.
+fn of(row: &Row<'_>, damage: &Damage) -> rusqlite::Result<(u64, Session)> {
+    let id: u64 = row.get(0)?;
+    let intact = checksum::check(row)?;
+    let time = |column| row.get(column).ok().and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH);
+    let name = row.get::<_, String>(1).ok().and_then(|name| SessionId::try_from(name).ok());
+    let is_named = name.is_some();
+    let overview = if intact.derived { read::json(row, 16).ok() } else { None };
+    let damaged =
+        if !intact.own || !is_named { Some(read::ROW.to_owned()) } else { overview.is_none().then(|| OVERVIEW.to_owned()) };
+    let nameless = || SessionId::try_from(format!("damaged-{id}"));
+    let session = match name {
+        Some(name) => name,
+        None => {
+            nameless().map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, error.into()))?
+        }
     };
-    Ok((row.get(0)?, session))
+    if let Some(what) = &damaged {
+        damage.of_session(&session, what);
+    }
+    let folded = if overview.is_some() { row.get(12).unwrap_or_default() } else { 0 };
+    let damaged = damaged.or_else(|| damage.known(&session));
+    let overview = overview.unwrap_or_default();
+    let (last, shell) = (row.get(5).unwrap_or_default(), row.get(7).unwrap_or_default());
+    let takes = read::json(row, 8).unwrap_or_default();
+    let (created, updated) = (time(9), time(10));
+    Ok((id, Session { session, last, folded, overview, shell, takes, created, updated, damaged }))
 }

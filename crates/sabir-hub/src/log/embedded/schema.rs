@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
+use super::checksum;
+
 /// Another number is another set of tables.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// An overview that takes more bytes than this was written before there was a limit, and is made anew.
+const OVERVIEW_BYTES: usize = 64 << 10;
 
 /// How long somebody waits for another process that writes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +34,9 @@ CREATE TABLE session (
     agent TEXT,
     phase TEXT NOT NULL DEFAULT 'starting',
     workspace TEXT,
-    overview TEXT NOT NULL DEFAULT '{}'
+    overview TEXT NOT NULL DEFAULT '{}',
+    checksum INTEGER,
+    derived INTEGER
 ) STRICT;
 CREATE INDEX session_agent ON session (agent);
 CREATE INDEX session_behind ON session (id) WHERE folded < last;
@@ -38,7 +44,8 @@ CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    line BLOB NOT NULL
+    line BLOB NOT NULL,
+    checksum INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX message_seq ON message (session, seq);
 CREATE TABLE placed (
@@ -60,6 +67,18 @@ CREATE TABLE token (
 ) STRICT;
 ";
 
+/// From version 1 to 2: rows have checksums. Those of messages come with new messages alone, since there may be many old ones.
+const CHECKSUMS: &str = "
+ALTER TABLE session ADD COLUMN checksum INTEGER;
+ALTER TABLE session ADD COLUMN derived INTEGER;
+ALTER TABLE message ADD COLUMN checksum INTEGER;
+";
+
+/// Makes what is derived from the messages of a session anew.
+pub(super) const FORGET: &str = "
+UPDATE session SET folded = 0, phase = 'starting', workspace = NULL,
+    overview = iif(agent IS NULL, '{}', json_object('agent', agent)) WHERE id = ?1";
+
 /// The connection that writes. Makes the tables where there are none.
 pub(super) fn open(path: &Path) -> io::Result<Connection> {
     let (connection, version) = prepare(path).map_err(io::Error::other)?;
@@ -78,16 +97,40 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.pragma_update(None, "cache_size", -8_000)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == 0 {
         connection.execute_batch(TABLES)?;
         connection.pragma_update(None, "user_version", VERSION)?;
+    } else if version == 1 {
+        connection.execute_batch(CHECKSUMS)?;
+        for (id, bytes) in sizes(&connection)? {
+            if bytes > OVERVIEW_BYTES {
+                connection.execute("UPDATE session SET agent = NULL WHERE id = ?1", [id])?;
+                connection.execute(FORGET, [id])?;
+            }
+            checksum::seal_own(&connection, id)?;
+            checksum::seal_derived(&connection, id)?;
+        }
+        connection.pragma_update(None, "user_version", VERSION)?;
     }
     connection.execute_batch("COMMIT")?;
     Ok((connection, version))
+}
+
+/// Writes the version again, which changes nothing and needs the disk.
+pub(super) fn rewrite_version(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
+/// The sessions, and how many bytes their overviews and the like take.
+fn sizes(connection: &Connection) -> rusqlite::Result<Vec<(i64, usize)>> {
+    let mut select = connection.prepare(
+        "SELECT id, length(overview) + coalesce(length(agent), 0) + coalesce(length(workspace), 0) FROM session ORDER BY id",
+    )?;
+    select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Makes readers and the writer not wait for each other.

@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::rules::{self, Place};
 use super::super::{Answer, Append, Appended, Artifact, Begun, Outcome, Placed, Trouble};
-use super::trouble;
+use super::damage::Damage;
+use super::{checksum, read, schema, trouble};
 use crate::auth::token::Token;
 
 /// At most so many jobs share a commit, so that the first does not wait for ever.
@@ -164,12 +165,24 @@ pub(super) fn id(database: &Connection, session: &SessionId) -> rusqlite::Result
     find.query_row([session.as_str()], |row| row.get(0)).optional()
 }
 
-fn place(database: &Connection, session: &SessionId) -> rusqlite::Result<Option<(i64, Place)>> {
-    let mut find = database.prepare_cached("SELECT id, writer, epoch, start, last FROM session WHERE name = ?1")?;
+/// Who writes a session, and how far it is. A damaged row says neither, so nothing is taken before it is repaired.
+fn place(database: &Connection, session: &SessionId, damage: &Damage) -> rusqlite::Result<Option<(i64, Place)>> {
+    let mut find = database.prepare_cached(&format!("SELECT {} FROM session WHERE name = ?1", checksum::OWN))?;
     find.query_row([session.as_str()], |row| {
-        Ok((row.get(0)?, Place { writer: row.get(1)?, epoch: row.get(2)?, start: row.get(3)?, last: row.get(4)? }))
+        if !checksum::is_own_intact(row)? {
+            damage.of_session(session, read::ROW);
+            return Err(damaged(read::ROW));
+        }
+        let place = Place { writer: row.get(2)?, epoch: row.get(3)?, start: row.get(4)?, last: row.get(5)? };
+        Ok((row.get(0)?, place))
     })
     .optional()
+}
+
+/// What was written before is not there any more.
+fn damaged(what: &str) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(what.to_owned()))
 }
 
 /// Writes the place, and gives the row.
@@ -183,25 +196,37 @@ fn keep(database: &Connection, session: &SessionId, place: &Place, now: Timestam
     keep.query_row(values, |row| row.get(0))
 }
 
-pub(super) fn begin(database: &Connection, hello: &Hello, connection: u64, now: Timestamp) -> rusqlite::Result<Begun> {
-    let known = place(database, &hello.session)?;
+pub(super) fn begin(
+    database: &Connection,
+    hello: &Hello,
+    connection: u64,
+    now: Timestamp,
+    damage: &Damage,
+) -> rusqlite::Result<Begun> {
+    let known = place(database, &hello.session, damage)?;
     let place = match rules::begin(known.as_ref().map(|(_, place)| place), hello) {
         Ok(place) => place,
         Err(refusal) => return Ok(Begun::Refused(refusal)),
     };
     let id = keep(database, &hello.session, &place, now)?;
+    // What is damaged stays so, until it is made anew.
+    let is_derived_intact = checksum::is_derived_intact(database, id)?;
     let mut about = database.prepare_cached(
         "UPDATE session SET shell = ?2, takes = ?3, agent = coalesce(agent, ?4),
              overview = iif(agent IS NULL AND ?4 IS NOT NULL, json_set(overview, '$.agent', ?4), overview)
          WHERE id = ?1",
     )?;
     about.execute(params![id, hello.shell, json(&hello.takes)?, hello.agent])?;
+    checksum::seal_own(database, id)?;
+    if is_derived_intact {
+        checksum::seal_derived(database, id)?;
+    }
     let orders = super::read::open_orders(database, id)?;
     Ok(Begun::Welcome { epoch: place.epoch, last: place.last, connection, orders })
 }
 
-pub(super) fn append(database: &Connection, batch: &Append, now: Timestamp) -> rusqlite::Result<Appended> {
-    let known = place(database, &batch.session)?;
+pub(super) fn append(database: &Connection, batch: &Append, now: Timestamp, damage: &Damage) -> rusqlite::Result<Appended> {
+    let known = place(database, &batch.session, damage)?;
     let place = match rules::admit(known.as_ref().map(|(_, place)| place), &batch.writer, batch.epoch) {
         Ok(place) => place,
         Err(refusal) => return Ok(Appended::Refused(refusal)),
@@ -216,26 +241,39 @@ pub(super) fn append(database: &Connection, batch: &Append, now: Timestamp) -> r
     }
     let last = place.last + new.len() as u64;
     let id = keep(database, &batch.session, &Place { last, ..place.clone() }, now)?;
-    let mut insert = database.prepare_cached("INSERT INTO message (session, seq, line) VALUES (?1, ?2, ?3)")?;
+    checksum::seal_own(database, id)?;
+    let mut insert = database.prepare_cached("INSERT INTO message (session, seq, line, checksum) VALUES (?1, ?2, ?3, ?4)")?;
     for (seq, line) in (place.last + 1..).zip(new) {
-        insert.execute(params![id, number(seq), line.as_ref()])?;
+        let seq = number(seq);
+        insert.execute(params![id, seq, line.as_ref(), checksum::message(id, seq, line)])?;
     }
     Ok(Appended::Kept { last, new: new.len() })
 }
 
-/// What is wrong with messages that come again.
+/// What is wrong with messages that come again. One that is damaged here is mended by one that has its checksum.
 fn compare(database: &Connection, id: Option<i64>, first: u64, again: &[axum::body::Bytes]) -> rusqlite::Result<Option<Refusal>> {
-    if again.is_empty() {
-        return Ok(None);
-    }
-    let end = first + again.len() as u64;
-    let mut kept =
-        database.prepare_cached("SELECT line FROM message WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq")?;
-    let mut rows = kept.query(params![id, number(first), number(end)])?;
+    let Some(id) = id.filter(|_| !again.is_empty()) else { return Ok(None) };
+    let mut kept = database.prepare_cached("SELECT line, checksum FROM message WHERE session = ?1 AND seq = ?2")?;
     for (seq, line) in (first..).zip(again) {
-        let same = rows.next()?.map(|row| row.get_ref(0)?.as_blob().map(|kept| kept == line.as_ref()).map_err(Into::into));
-        if !same.transpose().map_err(|error: rusqlite::Error| error)?.unwrap_or(false) {
-            return Ok(Some(rules::differs(seq)));
+        let found = kept
+            .query_row(params![id, number(seq)], |row| {
+                let kept = row.get_ref(0)?.as_blob()?;
+                let sum: Option<i64> = row.get(1)?;
+                let is_intact = sum.is_none_or(|sum| sum == checksum::message(id, number(seq), kept));
+                Ok((kept == line.as_ref(), is_intact, sum))
+            })
+            .optional()?;
+        let again = checksum::message(id, number(seq), line);
+        match found {
+            Some((true, true, _)) => {}
+            Some((false, true, _)) => return Ok(Some(rules::differs(seq))),
+            Some((same, false, sum)) if same || sum == Some(again) => {
+                let mut mend =
+                    database.prepare_cached("UPDATE message SET line = ?3, checksum = ?4 WHERE session = ?1 AND seq = ?2")?;
+                mend.execute(params![id, number(seq), line.as_ref(), again])?;
+            }
+            // What was kept can't be compared, so it is not known whether the shell or the disk is wrong.
+            Some(_) | None => return Err(damaged(read::MESSAGES)),
         }
     }
     Ok(None)
@@ -246,7 +284,11 @@ pub(super) fn add_order(
     session: &SessionId,
     order: Order,
     at: Timestamp,
+    damage: &Damage,
 ) -> rusqlite::Result<Option<Order>> {
+    if place(database, session, damage)?.is_none() {
+        return Ok(None);
+    }
     let mut next = database.prepare_cached("UPDATE session SET orders = orders + 1 WHERE name = ?1 RETURNING id, orders")?;
     let next = next.query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?))).optional()?;
     let Some((id, count)) = next else { return Ok(None) };
@@ -254,6 +296,7 @@ pub(super) fn add_order(
     let placed = json(&Placed { order: order.clone(), at, taken: None })?;
     let mut insert = database.prepare_cached("INSERT INTO placed (session, number, placed, open) VALUES (?1, ?2, ?3, 1)")?;
     insert.execute(params![id, number(count), placed])?;
+    checksum::seal_own(database, id)?;
     Ok(Some(order))
 }
 
@@ -272,11 +315,22 @@ pub(super) fn taken(database: &Connection, session: &SessionId, taken: Taken, at
 
 pub(super) fn describe(database: &Connection, session: &SessionId, folded: u64, overview: &Overview) -> rusqlite::Result<()> {
     let mut update = database.prepare_cached(
-        "UPDATE session SET folded = ?2, overview = ?3, agent = ?4, phase = ?5, workspace = ?6 WHERE name = ?1 AND folded <= ?2",
+        "UPDATE session SET folded = ?2, overview = ?3, agent = ?4, phase = ?5, workspace = ?6
+         WHERE name = ?1 AND folded <= ?2 RETURNING id",
     )?;
     let values =
         params![session.as_str(), number(folded), json(overview)?, overview.agent, overview.phase.as_str(), overview.workspace];
-    update.execute(values).map(drop)
+    let Some(id) = update.query_row(values, |row| row.get(0)).optional()? else { return Ok(()) };
+    checksum::seal_derived(database, id)
+}
+
+/// Writes a little that stays, and something larger that does not, to know whether both are possible.
+pub(super) fn probe(database: &Connection) -> rusqlite::Result<()> {
+    database.execute_batch("SAVEPOINT room")?;
+    let room = database.execute("INSERT INTO message (session, seq, line) VALUES (-1, -1, zeroblob(65536))", []);
+    database.execute_batch("ROLLBACK TO room; RELEASE room")?;
+    room?;
+    schema::rewrite_version(database)
 }
 
 pub(super) fn put_artifact(database: &Connection, session: &SessionId, artifact: &Artifact) -> rusqlite::Result<bool> {

@@ -176,5 +176,5 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
     // What the log says counts: many sessions share a database, and a file may only have been copied here.
     let updated = time(logged.last.or_else(|| written(past, logged))).unwrap_or(Timestamp::EPOCH);
     let created = time(logged.first).unwrap_or(updated);
-    Session { session: id, last: 0, folded: 0, overview, shell: None, takes: Vec::new(), created, updated }
+    Session { session: id, last: 0, folded: 0, overview, shell: None, takes: Vec::new(), created, updated, damaged: None }
 }

@@ -8,7 +8,7 @@ use sabir_protocol::{Code, Refusal};
 
 use crate::lock::locked;
 
-/// With more buckets than this, full ones are forgotten: a full bucket is the same as none.
+/// With fewer buckets than this, full ones are not forgotten: a full bucket is the same as none.
 const SWEEP: usize = 4_096;
 /// A bucket holds what comes in this many seconds.
 const BURST_SECONDS: f64 = 2.0;
@@ -16,12 +16,20 @@ const BURST_SECONDS: f64 = 2.0;
 #[derive(Debug)]
 pub(crate) struct Pace {
     per_second: f64,
-    buckets: Mutex<HashMap<String, (f64, Instant)>>,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug)]
+struct Buckets {
+    levels: HashMap<String, (f64, Instant)>,
+    /// With so many buckets the full ones are forgotten. It grows with those that remain, so that nobody pays for it often.
+    sweep: usize,
 }
 
 impl Pace {
     pub(crate) fn new(per_second: u32) -> Self {
-        Self { per_second: f64::from(per_second.max(1)), buckets: Mutex::default() }
+        let buckets = Mutex::new(Buckets { levels: HashMap::new(), sweep: SWEEP });
+        Self { per_second: f64::from(per_second.max(1)), buckets }
     }
 
     /// Takes one from the bucket of somebody.
@@ -54,12 +62,13 @@ impl Pace {
         let filled =
             |(level, at): (f64, Instant)| (level + now.saturating_duration_since(at).as_secs_f64() * self.per_second).min(full);
         let mut buckets = locked(&self.buckets);
-        if buckets.len() >= SWEEP {
-            buckets.retain(|_, bucket| filled(*bucket) < full);
+        if buckets.levels.len() >= buckets.sweep {
+            buckets.levels.retain(|_, bucket| filled(*bucket) < full);
+            buckets.sweep = SWEEP.max(2 * buckets.levels.len());
         }
-        let level = buckets.get(key).map_or(full, |bucket| filled(*bucket));
+        let level = buckets.levels.get(key).map_or(full, |bucket| filled(*bucket));
         if level >= least {
-            buckets.insert(key.to_owned(), (level - cost, now));
+            buckets.levels.insert(key.to_owned(), (level - cost, now));
         }
         level
     }
@@ -80,6 +89,21 @@ mod tests {
         assert!(pace.step_at("b", start).is_ok());
         let later = start + Duration::from_secs(1);
         assert_eq!((0..100).filter(|_| pace.step_at("a", later).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten() {
+        let pace = Pace::new(1);
+        let start = Instant::now();
+        let count = |pace: &Pace| super::locked(&pace.buckets).levels.len();
+        for number in 0..10_000 {
+            pace.spend_at(&number.to_string(), 1.0, start);
+        }
+        assert_eq!(count(&pace), 10_000, "none of them is full yet");
+        for number in 0..10_000 {
+            pace.spend_at(&format!("later {number}"), 1.0, start + Duration::from_secs(60));
+        }
+        assert!(count(&pace) < 16_000, "{}", count(&pace));
     }
 
     #[test]

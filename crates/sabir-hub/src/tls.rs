@@ -53,7 +53,7 @@ impl Certificates {
                 match read(&self.certificates, &self.key) {
                     Ok(config) => state.config = config,
                     Err(error) => {
-                        failed(format!("the changed certificate can't be used, and the one before is still served: {error}"))
+                        failed(format!("the changed certificate can't be used, and the one before is still served: {error}"));
                     }
                 }
             }

@@ -36,7 +36,7 @@ pub use redact::Redactor;
 pub use shell::{Config, Report};
 pub use sink::Sink;
 
-pub use sabir_protocol::SessionId;
+pub use sabir_protocol::{SessionId, is_loopback};
 
 use sabir_core::time::Timestamp;
 

@@ -24,7 +24,7 @@ use crate::client::{Reply, Running, Setup, closed_hub, file, frame, hello, messa
 use crate::log::id;
 
 fn digest_of(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn lines(text: &str) -> Vec<Value> {
@@ -137,6 +137,25 @@ async fn revoked_token_ends_downloads() {
         assert!((bytes.len() as u64) < size, "{path}: all {} bytes came", bytes.len());
         assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{path} looks whole");
     }
+}
+
+#[tokio::test]
+async fn revoked_token_ends_uploads() {
+    let hub = closed_hub().await;
+    let (token_id, token) = hub.token_until("runner:s", None).await;
+    with_token(&hub, "POST", "/v1/shells/s/hello", &token, hello("s", "a", 1, 0).to_string().as_bytes()).await;
+    let bytes = vec![1; 1_000];
+    let path = "/v1/sessions/s/artifacts";
+    let about = json!({"digest":digest_of(&bytes),"size":bytes.len()}).to_string();
+    assert_eq!(with_token(&hub, "POST", path, &token, about.as_bytes()).await.status, 200);
+    let mut stream = TcpStream::connect(hub.address).await.expect("a connection");
+    let head = format!("PUT {path}/{} HTTP/1.1\r\nHost: {}\r\n", digest_of(&bytes), hub.address);
+    let head = format!("{head}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), &bytes[..10]].concat()).await.expect("sent");
+    hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+    let mut reply = vec![0; 12];
+    stream.read_exact(&mut reply).await.expect("an answer, though the rest of the bytes never comes");
+    assert_eq!(reply, b"HTTP/1.1 401");
 }
 
 #[tokio::test]
@@ -256,7 +275,7 @@ async fn artifacts_messages_and_index_share_the_limit() {
     let mut shell = hub.shell("s").await;
     shell.hello("s", "a", 1, 0).await;
     let mut last = 0;
-    let words: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let words: String = (0..4_000).fold(String::new(), |text, number| text + &format!("word{number} "));
     let code = loop {
         shell.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
         match shell.text().await {

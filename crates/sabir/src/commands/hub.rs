@@ -14,6 +14,7 @@ use sabir_hub::log::embedded::Embedded;
 use sabir_hub::tls::Certificates;
 use sabir_hub::{Limits, Settings, now};
 use sabir_run::signals::Signals;
+use sabir_shell::is_loopback;
 use sabir_store::Home;
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -195,7 +196,12 @@ fn welcome(address: SocketAddr, tls: bool, arguments: &HubArguments, folder: &Pa
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let at = format!("{host}:{}", address.port());
     print::note(&format!("the hub listens on {http}://{at} and keeps everything in {}", folder.display()));
-    let token = if arguments.open { "" } else { "AUTH_TOKEN=… " };
+    // A shell sends its token unencrypted to another machine only when it is told so.
+    let token = match (arguments.open, tls || is_loopback(&host)) {
+        (true, _) => "",
+        (false, true) => "AUTH_TOKEN=… ",
+        (false, false) => "AUTH_TOKEN=… WS_INSECURE=1 ",
+    };
     print::note(&format!("a shell connects by {token}WS_URL={ws}://{at} SESSION_ID=… sabir shell"));
     if arguments.open {
         print::note("nobody needs a token");

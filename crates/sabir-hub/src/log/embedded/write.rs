@@ -88,7 +88,10 @@ impl Writer {
                     limit = share;
                 }
                 commit(&connection, group);
-                quota.set(Part::Messages, schema::size(&connection, "main").unwrap_or_default());
+                // Without a limit nobody asks, and to find it out costs as much as a small commit in memory.
+                if share.is_some() {
+                    quota.set(Part::Messages, schema::size(&connection, "main").unwrap_or_default());
+                }
                 if let Some(wake) = &wake {
                     // One call is enough for any number of commits.
                     let _ = wake.try_send(());

@@ -55,7 +55,8 @@ function start(args, fits) {
     let said = "";
     const waiting = [];
     /** The first group of the first line that fits, once there is one. */
-    const printed = (fits) => new Promise((resolve) => {
+    const printed = (fits) => new Promise((resolve, reject) => {
+      child.on("close", (code) => reject(new Error(`sabir ${args.join(" ")} ended with ${code}: ${said}`)));
       waiting.push(() => {
         const found = fits.exec(said);
         if (found) resolve(found[1] ?? found[0]);

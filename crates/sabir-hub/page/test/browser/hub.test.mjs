@@ -55,7 +55,8 @@ function start(args, fits) {
     let said = "";
     const waiting = [];
     /** The first group of the first line that fits, once there is one. */
-    const printed = (fits) => new Promise((resolve) => {
+    const printed = (fits) => new Promise((resolve, reject) => {
+      child.on("close", (code) => reject(new Error(`sabir ${args.join(" ")} ended with ${code}: ${said}`)));
       waiting.push(() => {
         const found = fits.exec(said);
         if (found) resolve(found[1] ?? found[0]);
@@ -341,6 +342,15 @@ test("runs of this machine are filtered, linked to and played again", async () =
     await page.goto("about:blank");
   }
   assert.ok(opened > 5, `${opened} events`);
+  // So has every hit of a search.
+  const search = await promisify(execFile)(sabir, ["search", "files", "--json"], { env: environment() });
+  const hits = search.stdout.trim().split("\n").map((line) => JSON.parse(line)).filter(({ session, seq }) => session.startsWith("6f0c") && seq);
+  assert.ok(hits.length > 2, search.stdout);
+  for (const { session, seq } of hits) {
+    await page.goto(`${new URL(found[1]).origin}/#/run/${session}?event=${seq}`);
+    await page.locator(".row.is-selected", { hasText: "files" }).waitFor();
+    await page.goto("about:blank");
+  }
   await page.goto(`${new URL(found[1]).origin}/#/run/6f0c1f8e`);
   await page.locator(".row").first().waitFor();
   assert.equal(await selected.count(), 0);

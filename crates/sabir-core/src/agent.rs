@@ -4,7 +4,6 @@
 //! line's list, detection and the docs' tables all come from [`ALL`].
 
 pub mod aider;
-mod array;
 pub mod bob;
 pub mod claude_code;
 pub mod cline;
@@ -68,19 +67,32 @@ pub struct DialectEntry {
     pub name: &'static str,
     /// What it is, in a few words.
     pub about: &'static str,
-    /// How sure one line makes us that the stream is of this dialect.
+    /// What its output consists of.
+    pub form: Form,
+    /// Confidence that a stream with this line is in this dialect.
     pub detect: fn(&str) -> Match,
     /// A new reader of it.
     pub reader: fn() -> Box<dyn Dialect>,
 }
 
-/// How sure we are.
+/// What the output of a dialect consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// JSON values: one per line, printed over several lines, or as elements of one array.
+    Json,
+    /// Lines of text, which are read as they come.
+    Text,
+}
+
+/// Confidence in a dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
     /// Not this one.
     No,
     /// It may be, unless another one is sure.
     Maybe,
+    /// No other dialect here prints this, but CLIs that imitate the agent do: enough to decide, as a guess.
+    Likely,
     /// No other dialect prints this.
     Yes,
 }

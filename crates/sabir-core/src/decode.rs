@@ -13,13 +13,13 @@ mod tools;
 
 use std::borrow::Cow;
 
-use crate::agent::{self, AgentId};
+use crate::agent::{self, AgentId, Form};
 use crate::dialect::{Dialect, End, Fact, Facts, Recorded};
-use crate::event::{ChangeSource, Event, EventKind, RunId, Text, ToolStatus};
+use crate::event::{ChangeSource, Detection, Event, EventKind, RunId, Text, ToolStatus};
 use crate::line::{Line, Source};
 use crate::time::Timestamp;
 
-use detect::{Choice, Chooser};
+use detect::{Choice, Detector, Item, Step};
 use tools::{Begun, Tools};
 
 pub use detect::{UNKNOWN_AGENT, guess};
@@ -82,6 +82,7 @@ pub struct Decoder {
     named: Option<AgentId>,
     resumed: bool,
     reader: Reader,
+    form: Option<Form>,
     spare: Facts<'static>,
     tools: Tools,
     turn: u32,
@@ -94,9 +95,10 @@ pub struct Decoder {
 }
 
 enum Reader {
-    /// The dialect is not known yet; lines wait.
-    Choosing(Chooser),
+    /// The dialect reads the lines as they come.
     Reading(Box<dyn Dialect>),
+    /// The dialect is not known for sure yet, or does not read the lines as they come.
+    Detecting { detector: Box<Detector>, dialect: Option<Box<dyn Dialect>> },
 }
 
 /// Where a fact comes from: line number and time of reading.
@@ -119,8 +121,12 @@ impl Decoder {
             resumed: start.resumed,
             reader: match (start.agent, start.dialect) {
                 (Some(_), Some(entry)) => Reader::Reading((entry.reader)()),
-                _ => Reader::Choosing(Chooser::new(start.agent, start.structured)),
+                _ => {
+                    let detector = Box::new(Detector::new(start.agent, start.structured));
+                    Reader::Detecting { detector, dialect: None }
+                }
             },
+            form: start.dialect.map(|entry| entry.form),
             spare: Facts::default(),
             tools: Tools::default(),
             turn: 0,
@@ -135,7 +141,7 @@ impl Decoder {
     /// Says that the run has started, where its agent is known: a live stream need not wait for the first line.
     pub fn begin(&mut self, events: &mut Vec<Event<'_>>) {
         if let Some(agent) = self.named {
-            self.started(agent, None, events);
+            self.started(agent, None, None, events);
         }
     }
 
@@ -144,14 +150,13 @@ impl Decoder {
         match &mut self.reader {
             Reader::Reading(_) => self.read(line, events),
             // What is meant for people tells nothing about the dialect, so it need not wait for one.
-            Reader::Choosing(_) if line.source == Source::Stderr && self.named.is_some() => {
+            Reader::Detecting { dialect, .. } if line.source == Source::Stderr && (self.named.is_some() || dialect.is_some()) => {
                 self.begin(events);
                 self.read(line, events);
             }
-            Reader::Choosing(chooser) => {
-                if let Some(choice) = chooser.line(line) {
-                    self.choose(choice, events);
-                }
+            Reader::Detecting { detector, .. } => {
+                let step = detector.line(line);
+                self.step(step, events);
             }
         }
     }
@@ -160,8 +165,13 @@ impl Decoder {
     pub fn over(&self) -> Option<bool> {
         match &self.reader {
             Reader::Reading(dialect) => dialect.over(),
-            Reader::Choosing(_) => None,
+            Reader::Detecting { dialect, .. } => dialect.as_ref()?.over(),
         }
+    }
+
+    /// What the output consists of, once its dialect was chosen.
+    pub fn form(&self) -> Option<Form> {
+        self.form
     }
 
     /// How many tool calls began so far, and which of them is the oldest that is still open (1 for the first).
@@ -171,9 +181,9 @@ impl Decoder {
 
     /// Ends the run and appends its last events.
     pub fn end(&mut self, end: &End, events: &mut Vec<Event<'static>>) {
-        if let Reader::Choosing(chooser) = &mut self.reader {
-            let choice = chooser.end();
-            self.choose(choice, events);
+        if let Reader::Detecting { detector, .. } = &mut self.reader {
+            let step = detector.end();
+            self.step(step, events);
         }
         let Reader::Reading(dialect) = &mut self.reader else { return };
         let mut facts = Facts::default();
@@ -209,33 +219,68 @@ impl Decoder {
         self.push(Fact { at: None, parent: None, kind }, origin, events);
     }
 
-    fn choose(&mut self, choice: Choice, events: &mut Vec<Event<'_>>) {
-        let Choice { agent, mut dialect, held } = choice;
-        if self.resumed {
-            dialect.resumed();
+    /// Reads what the detector handed out.
+    fn step(&mut self, step: Step, events: &mut Vec<Event<'_>>) {
+        let Step { choice, items, direct } = step;
+        if let Some(choice) = choice {
+            self.choose(choice, &items, events);
         }
-        let recorded = held.iter().find_map(|line| dialect.recorded(&line.text));
-        self.reader = Reader::Reading(dialect);
-        self.started(agent, recorded, events);
-        for line in held {
+        for item in items {
             let mut own = Vec::new();
-            self.read(&line, &mut own);
+            match item {
+                Item::Line(line) => self.read(&line, &mut own),
+                Item::TooLong { line, bytes } => {
+                    let message = format!("a JSON value of {bytes} bytes over several lines is too large to be read");
+                    let kind = EventKind::Error { message: Cow::Owned(message), class: None, fatal: false };
+                    self.push(Fact { at: None, parent: None, kind }, Origin { line: Some(line), at: None }, &mut own);
+                }
+            }
             for event in own {
                 events.push(event.into_owned());
             }
         }
+        if direct
+            && let Reader::Detecting { dialect, .. } = &mut self.reader
+            && let Some(dialect) = dialect.take()
+        {
+            self.reader = Reader::Reading(dialect);
+        }
     }
 
-    fn started(&mut self, agent: AgentId, recorded: Option<Recorded>, events: &mut Vec<Event<'_>>) {
+    fn choose(&mut self, choice: Choice, items: &[Item], events: &mut Vec<Event<'_>>) {
+        let mut chosen = (choice.reader)();
+        self.form = Some(choice.form);
+        if self.resumed {
+            chosen.resumed();
+        }
+        let recorded = items.iter().find_map(|item| match item {
+            Item::Line(line) => chosen.recorded(&line.text),
+            Item::TooLong { .. } => None,
+        });
+        if let Reader::Detecting { dialect, .. } = &mut self.reader {
+            *dialect = Some(chosen);
+        }
+        if self.has_started && self.named.is_none() {
+            let message = Cow::Owned(format!("what follows is of {}", choice.agent));
+            self.push(
+                Fact { at: None, parent: None, kind: EventKind::Activity { message } },
+                Origin { line: None, at: None },
+                events,
+            );
+        }
+        self.started(choice.agent, choice.detection, recorded, events);
+    }
+
+    fn started(&mut self, agent: AgentId, detection: Option<Detection>, recorded: Option<Recorded>, events: &mut Vec<Event<'_>>) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
-        let (agent, version, at) = match recorded {
-            Some(recorded) => (Cow::Owned(recorded.agent), recorded.agent_version, recorded.at),
-            None => (Cow::Borrowed(agent.0), None, None),
+        let (agent, version, detection, at) = match recorded {
+            Some(recorded) => (Cow::Owned(recorded.agent), recorded.agent_version, recorded.detection, recorded.at),
+            None => (Cow::Borrowed(agent.0), None, detection, None),
         };
         let agent_version = self.agent_version.take().or(version).map(Cow::Owned);
-        let kind = EventKind::Started { agent, agent_version };
+        let kind = EventKind::Started { agent, agent_version, detection };
         let origin = Origin { line: None, at: self.started_at.or(at) };
         self.push(Fact { at: None, parent: None, kind }, origin, events);
     }
@@ -244,10 +289,12 @@ impl Decoder {
         let mut facts = std::mem::take(&mut self.spare).recycle();
         let origin = Origin { line: Some(line.number), at: line.at };
         match (&mut self.reader, line.source) {
-            (Reader::Reading(dialect), Source::Stdout) => dialect.line(line, &mut facts),
+            (Reader::Reading(dialect) | Reader::Detecting { dialect: Some(dialect), .. }, Source::Stdout) => {
+                dialect.line(line, &mut facts);
+            }
             // Line numbers are those of standard output, so lines for people have none.
             (_, Source::Stderr) => facts.push(EventKind::Activity { message: line.text.clone() }),
-            (Reader::Choosing(_), Source::Stdout) => {}
+            (Reader::Detecting { dialect: None, .. }, Source::Stdout) => {}
         }
         let origin = if line.source == Source::Stderr { Origin { line: None, ..origin } } else { origin };
         for fact in facts.drain() {

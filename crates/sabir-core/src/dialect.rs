@@ -13,7 +13,7 @@ pub use said::Said;
 pub(crate) use seen::Seen;
 
 use crate::cut;
-use crate::event::{Cause, EventKind, Outcome, Text, Timeout};
+use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -118,6 +118,8 @@ pub struct Recorded {
     pub agent: String,
     /// Its version.
     pub agent_version: Option<String>,
+    /// How the agent was found.
+    pub detection: Option<Detection>,
     /// When.
     pub at: Option<Timestamp>,
 }

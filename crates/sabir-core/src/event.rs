@@ -21,7 +21,7 @@ use serde::{Serialize, Serializer};
 
 pub use records::{ByteRange, CostParts, PermissionOption, PlanItem, SuggestedEdit};
 pub use text::Text;
-pub use words::{Cause, Change, ChangeSource, Outcome, PlanStatus, Timeout, ToolKind, ToolStatus, UsageScope};
+pub use words::{Cause, Change, ChangeSource, Detection, Outcome, PlanStatus, Timeout, ToolKind, ToolStatus, UsageScope};
 
 use crate::time::Timestamp;
 use write::Field;
@@ -167,6 +167,8 @@ vocabulary! {
         agent "agent": Word<'a>,
         /// Its version, where it is known before the agent says anything.
         agent_version "agentVersion": Option<Word<'a>>,
+        /// How the agent was found in the stream; absent when it is certain, or was given.
+        detection "detection": Option<Detection>,
     }
     /// The agent says who it is and what it runs with. May come again when something of it changes.
     Session "session" {

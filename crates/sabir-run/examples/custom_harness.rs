@@ -9,7 +9,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use sabir_core::agent::{Accounting, Agent, AgentId, DialectEntry, Match};
+use sabir_core::agent::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
 use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus};
 use sabir_core::fold::{SessionResult, SessionResultFold};
@@ -25,6 +25,7 @@ static ACME: Agent = Agent {
     dialects: &[DialectEntry {
         name: "lines",
         about: "a word, a colon, and what it is about",
+        form: Form::Text,
         detect: |line| Match::yes_if(line.starts_with("say: ")),
         reader: || Box::new(Lines::default()),
     }],

@@ -110,7 +110,7 @@ impl Context {
     /// Begins the run that an input asks for.
     pub fn begin(&self, agent: &str) -> Run {
         let mut run = Run { log: self.log.clone(), run_id: RunId::from(uuid::Uuid::now_v7().to_string()), seq: 0 };
-        run.tell(EventKind::Started { agent: agent.to_owned().into(), agent_version: None });
+        run.tell(EventKind::Started { agent: agent.to_owned().into(), agent_version: None, detection: None });
         run
     }
 }

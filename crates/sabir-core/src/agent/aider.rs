@@ -5,7 +5,7 @@ mod edits;
 mod lines;
 mod transcript;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -22,6 +22,7 @@ pub const AGENT: Agent = Agent {
 const TRANSCRIPT: DialectEntry = DialectEntry {
     name: "transcript",
     about: "text for people: answers, edits, commits, costs, errors",
+    form: Form::Text,
     detect: |line| Match::yes_if(lines::version(line).is_some()),
     reader: || Box::new(transcript::Transcript::default()),
 };

@@ -8,7 +8,7 @@ mod text;
 mod usage;
 
 use super::printed::PrintedObject;
-use super::{Accounting, Agent, AgentId, DialectEntry};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -19,12 +19,14 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "stream-json",
             about: "one JSON event per line, 1.x and 2.x; of `--format json` the last one only",
+            form: Form::Json,
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },
         DialectEntry {
             name: "json",
             about: "one JSON object, printed over many lines at the end (1.x)",
+            form: Form::Json,
             detect: object::detect,
             reader: || Box::new(PrintedObject::<object::Object>::default()),
         },

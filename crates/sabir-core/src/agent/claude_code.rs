@@ -4,7 +4,7 @@
 //! |---|---|
 //! | stream-json | `--output-format stream-json --verbose [--include-partial-messages]` |
 //! | json | `--output-format json`: the last line of stream-json alone |
-//! | json-array | `--output-format json --verbose`: all lines of stream-json as one array on one line |
+//! | | `--output-format json --verbose`: all lines of stream-json as one array |
 //! | history | the log that it keeps in `projects/` |
 //! | text | `--output-format text` |
 
@@ -18,9 +18,9 @@ mod tools;
 mod wire;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::array::{self, JsonArray};
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::json::{self, Str};
 
 pub use stream::StreamJson;
@@ -35,15 +35,10 @@ pub const AGENT: Agent = Agent {
     dialects: &[
         DialectEntry {
             name: "stream-json",
-            about: "one JSON object per line, with or without partial messages; a lone result object too",
+            about: "one JSON object per line or all in one array, with or without partial messages; a lone result object too",
+            form: Form::Json,
             detect,
             reader: || Box::new(StreamJson::default()),
-        },
-        DialectEntry {
-            name: "json-array",
-            about: "all messages as one JSON array on one line",
-            detect: |line| array::detect(line, detect),
-            reader: || Box::new(JsonArray::<StreamJson>::default()),
         },
         history::DIALECT,
         text::DIALECT,
@@ -54,7 +49,7 @@ pub const AGENT: Agent = Agent {
     shapes: include_str!("claude_code/shapes.txt"),
 };
 
-/// Cousins of Claude Code print the same types; only these fields are its own.
+/// CLIs that imitate Claude Code print the same types with the same fields; only some are its own.
 #[derive(Deserialize)]
 struct Marks<'a> {
     #[serde(borrow)]
@@ -62,42 +57,88 @@ struct Marks<'a> {
     #[serde(borrow, default)]
     subtype: Option<Str<'a>>,
     #[serde(default)]
-    claude_code_version: Option<serde::de::IgnoredAny>,
+    claude_code_version: Option<IgnoredAny>,
     #[serde(default)]
-    slash_commands: Option<serde::de::IgnoredAny>,
-    /// A cousin says who it is.
+    slash_commands: Option<IgnoredAny>,
     #[serde(default)]
-    qwen_code_version: Option<serde::de::IgnoredAny>,
+    session_id: Option<IgnoredAny>,
     #[serde(default)]
-    total_cost_usd: Option<serde::de::IgnoredAny>,
+    tools: Option<IgnoredAny>,
+    /// A CLI that says who it is.
+    #[serde(default)]
+    qwen_code_version: Option<IgnoredAny>,
+    #[serde(default)]
+    total_cost_usd: Option<IgnoredAny>,
     #[serde(default, rename = "modelUsage")]
-    model_usage: Option<serde::de::IgnoredAny>,
+    model_usage: Option<IgnoredAny>,
     #[serde(default)]
-    api_message_id: Option<serde::de::IgnoredAny>,
+    subagent_stats: Option<IgnoredAny>,
     #[serde(default)]
-    message: Option<serde::de::IgnoredAny>,
+    ttft_ms: Option<IgnoredAny>,
     #[serde(default)]
-    parent_tool_use_id: Option<serde::de::IgnoredAny>,
+    num_turns: Option<IgnoredAny>,
     #[serde(default)]
-    request_id: Option<serde::de::IgnoredAny>,
+    permission_denials: Option<IgnoredAny>,
+    #[serde(default)]
+    api_message_id: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    message: Option<Content>,
+    /// Its log has these types too.
+    #[serde(default, rename = "sessionId")]
+    log_session_id: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    content: Option<IgnoredAny>,
 }
 
 fn detect(line: &str) -> Match {
     let Some(marks) = json::parse::<Marks<'_>>(line) else { return Match::No };
+    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
     let subtype = marks.subtype.as_deref().unwrap_or_default();
     match &*marks.r#type {
-        "system" if subtype == "init" => Match::yes_if(
-            marks.claude_code_version.is_some() || (marks.slash_commands.is_some() && marks.qwen_code_version.is_none()),
-        ),
+        "system" if subtype == "init" => match marks {
+            Marks { claude_code_version: Some(_), .. } => Match::Yes,
+            Marks { qwen_code_version: Some(_), .. } => Match::No,
+            Marks { slash_commands: Some(_), .. } => Match::Likely,
+            _ => maybe(marks.session_id.is_some() && marks.tools.is_some()),
+        },
         "system" if matches!(subtype, "api_retry" | "ui_invalidate" | "hook_started" | "hook_response" | "status") => {
             Match::Maybe
         }
-        "result" => Match::yes_if(marks.total_cost_usd.is_some() || marks.model_usage.is_some()),
+        "result" if marks.subagent_stats.is_some() || marks.ttft_ms.is_some() => Match::Yes,
+        "result" if marks.total_cost_usd.is_some() || marks.model_usage.is_some() => Match::Likely,
+        "result" => maybe(marks.num_turns.is_some() && marks.permission_denials.is_none()),
         "stream_event" if marks.api_message_id.is_some() => Match::Yes,
         "stream_event" | "control_request" | "control_response" => Match::Maybe,
-        "assistant" | "user" if marks.message.is_some() && (marks.request_id.is_some() || marks.parent_tool_use_id.is_some()) => {
-            Match::Maybe
+        "assistant" | "user" => {
+            maybe(marks.message.is_some_and(|message| message.content.is_some()) && marks.log_session_id.is_none())
         }
         _ => Match::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use crate::agent::Match;
+
+    #[test]
+    fn only_its_own_fields_are_certain() {
+        let message = r#""message":{"role":"assistant","content":[]}"#;
+        for (line, want) in [
+            (r#""type":"system","subtype":"init","slash_commands":[],"claude_code_version":"2.1.327""#, Match::Yes),
+            (r#""type":"system","subtype":"init","slash_commands":[],"other_version":"1""#, Match::Likely),
+            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"1""#, Match::No),
+            (r#""type":"system","subtype":"init","session_id":"s","tools":[]"#, Match::Maybe),
+            (r#""type":"system","subtype":"init","session_id":"s","apiKeySource":"login""#, Match::No),
+            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"subagent_stats":{}"#, Match::Yes),
+            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"modelUsage":{}"#, Match::Likely),
+            (&format!(r#""type":"assistant",{message}"#), Match::Maybe),
+            (&format!(r#""type":"assistant",{message},"sessionId":"s""#), Match::No),
+        ] {
+            assert_eq!(detect(&format!("{{{line}}}")), want, "{line}");
+        }
     }
 }

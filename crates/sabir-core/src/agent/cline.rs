@@ -14,7 +14,7 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Match};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -26,6 +26,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "json",
             about: "one JSON event per line (`--json`): hooks, events of the agent, the result",
+            form: Form::Json,
             detect,
             reader: || Box::new(stream::Stream::default()),
         },

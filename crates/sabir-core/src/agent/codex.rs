@@ -20,7 +20,7 @@ mod thread;
 mod transcript;
 mod trouble;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -31,18 +31,21 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "thread",
             about: "exec --json since 0.44 and --experimental-json of 0.42: threads, turns and items",
+            form: Form::Json,
             detect: thread::detect,
             reader: || Box::new(thread::Thread::default()),
         },
         DialectEntry {
             name: "legacy",
             about: "exec --json up to 0.42: numbered messages of the core protocol",
+            form: Form::Json,
             detect: legacy::detect,
             reader: || Box::new(legacy::Legacy::default()),
         },
         DialectEntry {
             name: "transcript",
             about: "text with sections for people: messages, commands, patches",
+            form: Form::Text,
             detect: transcript::detect,
             reader: || Box::new(transcript::Transcript::default()),
         },

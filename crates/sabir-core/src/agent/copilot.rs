@@ -21,7 +21,7 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -39,6 +39,7 @@ pub const AGENT: Agent = Agent {
 const JSON: DialectEntry = DialectEntry {
     name: "json",
     about: "one session event per line (`--output-format json`), streamed or not",
+    form: Form::Json,
     detect,
     reader: || Box::new(stream::Stream::default()),
 };

@@ -5,7 +5,7 @@ mod call;
 mod command;
 mod stream;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -16,6 +16,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "stream-json",
             about: "one JSON event per line, with or without partial output; of `json` the result only",
+            form: Form::Json,
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },

@@ -12,7 +12,7 @@ mod history;
 mod stream;
 mod tools;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -23,6 +23,7 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "stream-json",
             about: "one JSON event per line; of `json` the result only",
+            form: Form::Json,
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },

@@ -15,7 +15,7 @@ mod stream;
 mod tokens;
 
 use super::printed::PrintedObject;
-use super::{Accounting, Agent, AgentId, DialectEntry, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -26,12 +26,14 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "stream-json",
             about: "one JSON event per line: init, message, tool_use, tool_result, result",
+            form: Form::Json,
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },
         DialectEntry {
             name: "json",
             about: "one JSON object, printed over many lines at the end",
+            form: Form::Json,
             detect: object::detect,
             reader: || Box::new(PrintedObject::<object::Object>::default()),
         },

@@ -12,7 +12,8 @@ mod text;
 mod tools;
 mod wire;
 
-use super::{Accounting, Agent, AgentId, DialectEntry};
+use super::printed::PrintedObject;
+use super::{Accounting, Agent, AgentId, DialectEntry, Form};
 
 /// The agent.
 pub const AGENT: Agent = Agent {
@@ -23,18 +24,21 @@ pub const AGENT: Agent = Agent {
         DialectEntry {
             name: "stream-json",
             about: "one JSON event per line: message, notification, error, complete",
+            form: Form::Json,
             detect: stream::detect,
             reader: || Box::new(stream::Stream::default()),
         },
         DialectEntry {
             name: "json",
             about: "one JSON object, printed over many lines at the end",
+            form: Form::Json,
             detect: object::detect,
-            reader: || Box::new(object::Object::default()),
+            reader: || Box::new(PrintedObject::<object::Object>::default()),
         },
         DialectEntry {
             name: "text",
             about: "text for people; the answer is what follows the last tool call, whose output nothing divides from it",
+            form: Form::Text,
             detect: text::detect,
             reader: || Box::new(text::Text::default()),
         },

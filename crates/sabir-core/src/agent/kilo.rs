@@ -5,7 +5,7 @@
 //! tables under another name.
 
 use super::parts::{self, RunLine};
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::history::{History, Part, Root};
 use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
 
@@ -64,8 +64,13 @@ fn command(request: &Request<'_>) -> CommandLine {
     line.extra(request)
 }
 
-const RUN: DialectEntry =
-    DialectEntry { name: "run", about: "events of `run --format json`", detect, reader: || Box::new(parts::Run::default()) };
+const RUN: DialectEntry = DialectEntry {
+    name: "run",
+    about: "events of `run --format json`",
+    form: Form::Json,
+    detect,
+    reader: || Box::new(parts::Run::default()),
+};
 
 fn detect(line: &str) -> Match {
     match parts::run_line(line) {

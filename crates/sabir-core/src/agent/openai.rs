@@ -8,7 +8,7 @@ mod events;
 
 use serde::Deserialize;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Match};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
 use crate::event::{EventKind, Told};
 use crate::json::{self, Str};
 
@@ -27,6 +27,7 @@ pub const AGENT: Agent = Agent {
 const EVENTS: DialectEntry = DialectEntry {
     name: "events",
     about: "Sabir's own vocabulary: of its agent loop, of recorded events, of any program that prints it",
+    form: Form::Json,
     detect,
     reader: || Box::new(events::Events::default()),
 };

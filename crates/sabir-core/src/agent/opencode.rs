@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{self, RunLine};
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::history::{History, Part, Root};
 use crate::json::{self, Str};
 
@@ -40,6 +40,7 @@ const HISTORY: History = History {
 const RUN: DialectEntry = DialectEntry {
     name: "run",
     about: "events of `run --format json`",
+    form: Form::Json,
     detect: detect_run,
     reader: || Box::new(parts::Run::default()),
 };
@@ -47,6 +48,7 @@ const RUN: DialectEntry = DialectEntry {
 const SERVER: DialectEntry = DialectEntry {
     name: "server",
     about: "server-sent events of `/event` and `/global/event`",
+    form: Form::Text,
     detect: detect_server,
     reader: || Box::new(server::Server::default()),
 };

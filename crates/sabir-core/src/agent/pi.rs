@@ -18,7 +18,7 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -36,6 +36,7 @@ pub const AGENT: Agent = Agent {
 const STREAM: DialectEntry = DialectEntry {
     name: "stream",
     about: "events of `--mode json` and `--mode rpc`",
+    form: Form::Json,
     detect,
     reader: || Box::new(stream::Stream::default()),
 };
@@ -55,6 +56,12 @@ fn detect(line: &str) -> Match {
         success: Option<&'a RawValue>,
         #[serde(borrow, rename = "assistantMessageEvent")]
         assistant_message_event: Option<&'a RawValue>,
+        #[serde(borrow, rename = "toolCallId")]
+        tool_call_id: Option<&'a RawValue>,
+        #[serde(borrow, rename = "toolResults")]
+        tool_results: Option<&'a RawValue>,
+        #[serde(borrow)]
+        messages: Option<&'a RawValue>,
     }
     let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
     match &*head.r#type {
@@ -62,15 +69,10 @@ fn detect(line: &str) -> Match {
         "session" if head.version.is_some() && head.cwd.is_some() => Match::Maybe,
         "response" => Match::yes_if(head.command.is_some() && head.success.is_some()),
         "message_update" => Match::yes_if(head.assistant_message_event.is_some()),
-        "agent_start"
-        | "turn_start"
-        | "message_start"
-        | "message_end"
-        | "tool_execution_start"
-        | "tool_execution_end"
-        | "turn_end"
-        | "agent_end"
-        | "agent_settled" => Match::Maybe,
+        "tool_execution_start" | "tool_execution_end" if head.tool_call_id.is_some() => Match::Yes,
+        "turn_end" if head.tool_results.is_some() => Match::Yes,
+        "agent_end" if head.messages.is_some() => Match::Yes,
+        "agent_start" | "turn_start" | "message_start" | "message_end" | "agent_settled" => Match::Maybe,
         _ => Match::No,
     }
 }
@@ -84,6 +86,8 @@ mod tests {
         assert_eq!(detect(r#"{"cwd":"/home/user","type":"session","version":3,"id":"a"}"#), Match::Maybe);
         assert_eq!(detect(r#"{"id":"1","type":"response","command":"prompt","success":true}"#), Match::Yes);
         assert_eq!(detect(r#"{"type":"agent_start"}"#), Match::Maybe);
+        assert_eq!(detect(r#"{"type":"turn_end","message":{},"toolResults":[]}"#), Match::Yes);
+        assert_eq!(detect(r#"{"type":"turn_end","turn":1}"#), Match::No);
         assert_eq!(detect(r#"{"type":"session","id":"a"}"#), Match::No);
         assert_eq!(detect("plain text"), Match::No);
     }

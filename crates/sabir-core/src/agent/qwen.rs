@@ -3,7 +3,7 @@
 //! | dialect | command line |
 //! |---|---|
 //! | stream-json | `--output-format stream-json [--include-partial-messages]` |
-//! | json-array | `--output-format json`: the lines of stream-json as one array on one line |
+//! | | `--output-format json`: the lines of stream-json as one array |
 //! | history | the log that it keeps in `chats/` |
 //! | text | `--output-format text` |
 
@@ -18,8 +18,7 @@ mod wire;
 
 use serde::Deserialize;
 
-use super::array::{self, JsonArray};
-use super::{Accounting, Agent, AgentId, DialectEntry, Match, text};
+use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -30,15 +29,10 @@ pub const AGENT: Agent = Agent {
     dialects: &[
         DialectEntry {
             name: "stream-json",
-            about: "one JSON object per line, with or without partial messages",
+            about: "one JSON object per line or all in one array, with or without partial messages",
+            form: Form::Json,
             detect,
             reader: || Box::new(stream::Stream::default()),
-        },
-        DialectEntry {
-            name: "json-array",
-            about: "all messages as one JSON array on one line",
-            detect: |line| array::detect(line, detect),
-            reader: || Box::new(JsonArray::<stream::Stream>::default()),
         },
         history::DIALECT,
         DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
@@ -59,6 +53,8 @@ fn detect(line: &str) -> Match {
         #[serde(borrow, default)]
         subtype: Option<Str<'a>>,
         uuid: Option<IgnoredAny>,
+        #[serde(rename = "sessionId")]
+        log_session_id: Option<IgnoredAny>,
         qwen_code_version: Option<IgnoredAny>,
         data: Option<IgnoredAny>,
         permission_denials: Option<IgnoredAny>,
@@ -77,7 +73,10 @@ fn detect(line: &str) -> Match {
         r#type: Str<'a>,
     }
     let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
-    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some()) else { return Match::No };
+    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some() && probe.log_session_id.is_none())
+    else {
+        return Match::No;
+    };
     match (&*probe.r#type, probe.subtype.as_deref()) {
         ("system", Some("init")) => Match::yes_if(probe.qwen_code_version.is_some()),
         ("system", Some("retry" | "task_started" | "task_notification")) => Match::yes_if(probe.data.is_some()),
@@ -104,6 +103,8 @@ mod tests {
             (r#""type":"stream_event","event":{"type":"goal_state"}"#, Match::Yes),
             (r#""type":"stream_event","event":{"type":"message_stop"}"#, Match::Maybe),
             (r#""type":"system","subtype":"retry","data":{}"#, Match::Yes),
+            (r#""type":"user","message":{}"#, Match::Maybe),
+            (r#""type":"user","message":{},"sessionId":"s""#, Match::No),
             (r#""type":"result","subtype":"success","permission_denials":[]"#, Match::Maybe),
             (r#""type":"result","subtype":"success","permission_denials":[],"total_cost_usd":0.1"#, Match::No),
         ] {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{DialectEntry, Match};
+use super::{DialectEntry, Form, Match};
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome};
 use crate::line::Line;
@@ -11,6 +11,7 @@ use crate::line::Line;
 pub const DIALECT: DialectEntry = DialectEntry {
     name: "text",
     about: "plain text; all of it is the answer",
+    form: Form::Text,
     detect: |_| Match::No,
     reader: || Box::new(PlainText::default()),
 };

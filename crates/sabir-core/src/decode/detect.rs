@@ -1,102 +1,380 @@
-//! Which agent prints this? Found from the stream itself.
+//! Detects the dialect of a stream from its lines.
+//!
+//! ```text
+//! undecided ──► decided       a line that only one dialect prints
+//!           ──► decided       24 lines that several dialects print: the most likely one, as a guess
+//!           ──► provisional   1 MiB of other lines: they are read as text until a line of a JSON dialect follows
+//! ```
+//!
+//! Until then lines are held. A dialect of text gets them as they came, one of JSON with values of several lines joined.
 
-use crate::agent::{ALL, Agent, AgentId, DialectEntry, Match, localexec, text};
+use std::borrow::Cow;
+
+use crate::agent::{ALL, Agent, AgentId, DialectEntry, Form, Match, localexec, text};
 use crate::dialect::{Dialect, End, Facts, Verdict};
-use crate::event::Outcome;
-use crate::json;
+use crate::event::{Detection, Outcome};
+use crate::json::{self, Fit, Frame, Framed};
 use crate::line::{Line, Source};
+use crate::time::Timestamp;
 
 /// The agent of a stream of JSON that no dialect knows.
 pub const UNKNOWN_AGENT: AgentId = AgentId("unknown");
 
-/// Lines that say nothing for sure are held back up to this many, so that a banner does not hide the stream behind it.
+/// So many lines that several dialects print decide for the most likely one, so that a live stream comes out.
+const SHARED_LINES: u32 = 24;
+/// So many bytes are held while no line tells of a dialect.
+const HELD_BYTES: usize = 1024 * 1024;
+/// So many lines are held of an agent that was asked for JSON: other lines are not its answer, however long they go on.
 const HELD_LINES: usize = 24;
-/// … and up to this many bytes.
-const HELD_BYTES: usize = 64 * 1024;
+/// A better dialect than a provisional one is looked for in so many bytes.
+const WATCHED_BYTES: u64 = 8 * 1024 * 1024;
+/// So many bytes of one value that goes over several lines are held as they came.
+const HELD_VALUE_BYTES: usize = Frame::DEFAULT_CAP;
+/// What a held line takes beside its text.
+const LINE_BYTES: usize = size_of::<Line<'_>>();
 /// Where in a line the type of an event is looked for.
 const TYPE_WITHIN: usize = 256;
 
-/// The dialect that was found, and the lines it has not read yet.
+/// A dialect that was chosen.
+#[derive(Clone, Copy)]
 pub(super) struct Choice {
     pub(super) agent: AgentId,
-    pub(super) dialect: Box<dyn Dialect>,
-    pub(super) held: Vec<Line<'static>>,
+    pub(super) detection: Option<Detection>,
+    pub(super) reader: fn() -> Box<dyn Dialect>,
+    pub(super) form: Form,
+    name: &'static str,
 }
 
-/// Looks at the first lines of a stream until one of them tells the dialect.
-pub(super) struct Chooser {
+impl Choice {
+    fn of(agent: AgentId, entry: &DialectEntry, detection: Option<Detection>) -> Self {
+        Self { agent, detection, reader: entry.reader, name: entry.name, form: entry.form }
+    }
+
+    /// Whether it is the same dialect.
+    fn is(self, other: Self) -> bool {
+        self.agent == other.agent && self.name == other.name
+    }
+}
+
+/// What a dialect reads.
+pub(super) enum Item {
+    Line(Line<'static>),
+    /// A value over several lines that is too large to be kept: one of its lines, and its size.
+    TooLong {
+        line: u64,
+        bytes: u64,
+    },
+}
+
+/// What a line leads to.
+#[derive(Default)]
+pub(super) struct Step {
+    /// The dialect that reads from here on.
+    pub(super) choice: Option<Choice>,
+    /// What it, or the one before, reads now.
+    pub(super) items: Vec<Item>,
+    /// The lines that follow go to the dialect as they come.
+    pub(super) direct: bool,
+}
+
+/// Chooses the dialect of a stream, and joins values that are printed over several lines.
+pub(super) struct Detector {
     named: Option<&'static Agent>,
     /// Plain text is not among the candidates.
     structured: bool,
-    held: Vec<Line<'static>>,
+    phase: Phase,
+    /// `None` for an agent that prints no JSON.
+    frame: Option<Frame>,
+    /// Lines that were not handed out, as they came …
+    raw: Vec<Line<'static>>,
+    /// … and with values joined.
+    items: Vec<Item>,
     held_bytes: usize,
+    /// Bytes of all lines.
+    seen_bytes: u64,
+    /// The lines of `raw` from here on are of a value whose end has not come.
+    value: Option<usize>,
+    /// Bytes of that value which are not in `raw` any more.
+    dropped: u64,
     saw_json: bool,
     /// How many lines each candidate may have printed, in the order of the candidates.
     votes: Vec<u32>,
+    /// How many lines any candidate may have printed.
+    shared: u32,
 }
 
-impl Chooser {
+#[derive(Clone, Copy)]
+enum Phase {
+    Undecided,
+    /// This one reads, and a better one may be found.
+    Provisional(Choice),
+    /// The dialect is decided, and reads joined values.
+    Joining,
+}
+
+impl Detector {
     pub(super) fn new(named: Option<&'static Agent>, structured: bool) -> Self {
         let structured = structured && named.is_some_and(|agent| agent.dialects.len() > 1);
-        Self { named, structured, held: Vec::new(), held_bytes: 0, saw_json: false, votes: vec![0; candidates(named).count()] }
+        let prints_json = candidates(named).any(|(_, entry)| entry.form == Form::Json);
+        Self {
+            named,
+            structured,
+            phase: Phase::Undecided,
+            frame: prints_json.then(Frame::default),
+            raw: Vec::new(),
+            items: Vec::new(),
+            held_bytes: 0,
+            seen_bytes: 0,
+            value: None,
+            dropped: 0,
+            saw_json: false,
+            votes: vec![0; candidates(named).count()],
+            shared: 0,
+        }
     }
 
-    /// Takes the next line; the choice, once it is sure.
-    pub(super) fn line(&mut self, line: &Line<'_>) -> Option<Choice> {
-        self.held.push(line.clone().into_owned());
-        self.held_bytes += line.text.len();
-        if line.source == Source::Stderr || line.text.trim().is_empty() {
-            return (self.held.len() >= HELD_LINES * 4).then(|| self.best());
+    /// Takes the next line.
+    pub(super) fn line(&mut self, line: &Line<'_>) -> Step {
+        let mut line = line.clone().into_owned();
+        if line.number == 1 && line.text.starts_with('\u{feff}') {
+            line.text.to_mut().remove(0);
         }
-        self.saw_json |= looks_like_json(&line.text, self.named.is_some());
-        let mut plausible = 0;
+        self.held_bytes += line.text.len() + LINE_BYTES;
+        self.seen_bytes += line.text.len() as u64;
+        let mut joined = false;
+        let found = if line.source == Source::Stderr {
+            self.hold(line);
+            None
+        } else {
+            self.stdout(line, &mut joined)
+        };
+        let in_value = self.frame.as_ref().is_some_and(|frame| !frame.is_empty());
+        let waits = self.value.is_some();
+        match (self.phase, found) {
+            (Phase::Undecided, Some(choice)) => {
+                self.phase = Phase::Joining;
+                let direct = choice.form == Form::Text || !(joined || in_value);
+                Step { choice: Some(choice), items: self.hand_out(choice.form), direct }
+            }
+            (Phase::Provisional(current), Some(choice)) => {
+                self.phase = Phase::Joining;
+                let direct = choice.form == Form::Text || !(joined || in_value);
+                Step { choice: Some(choice).filter(|choice| !choice.is(current)), items: self.hand_out(choice.form), direct }
+            }
+            (Phase::Undecided, None) if self.is_full() && !waits => {
+                let choice = self.provisional();
+                self.phase = Phase::Provisional(choice);
+                Step { choice: Some(choice), items: self.hand_out(choice.form), direct: false }
+            }
+            (Phase::Undecided, None) => Step::default(),
+            // Text gets the lines of a value once it is whole, and nothing in it tells of a better dialect.
+            (Phase::Provisional(Choice { form: Form::Text, .. }), None) if waits => Step::default(),
+            (Phase::Provisional(_) | Phase::Joining, _) if waits && self.items.is_empty() => Step::default(),
+            (Phase::Provisional(choice), None) => {
+                let direct = self.seen_bytes > WATCHED_BYTES && !in_value;
+                Step { choice: None, items: self.hand_out(choice.form), direct }
+            }
+            (Phase::Joining, _) => Step { items: self.hand_out(Form::Json), ..Step::default() },
+        }
+    }
+
+    /// Hands out what is held at the end of the stream.
+    pub(super) fn end(&mut self) -> Step {
+        // An object that breaks off is known by its lines.
+        let mut choice = None;
+        for index in self.value.take().unwrap_or(self.raw.len())..self.raw.len() {
+            if self.raw[index].source == Source::Stdout {
+                let text = std::mem::take(&mut self.raw[index].text);
+                choice = choice.or_else(|| self.inspect(&text));
+                self.raw[index].text = text;
+            }
+        }
+        let items = &mut self.items;
+        if let Some(frame) = &mut self.frame {
+            frame.finish(&mut |value| items.push(item(value, None, false)));
+        }
+        let form = match self.phase {
+            Phase::Undecided => choice.get_or_insert_with(|| self.most_likely()).form,
+            Phase::Provisional(current) => {
+                choice = choice.filter(|choice| !choice.is(current));
+                choice.unwrap_or(current).form
+            }
+            Phase::Joining => Form::Json,
+        };
+        Step { choice, items: self.hand_out(form), direct: true }
+    }
+
+    /// Holds a line, and those of its values that are whole; the choice that they lead to.
+    fn stdout(&mut self, line: Line<'static>, joined: &mut bool) -> Option<Choice> {
+        let mut found = None;
+        let mut values = Vec::new();
+        let mut take = |value: Framed<'_>| values.push(item(value, line.at, line.terminated));
+        let mut read = |frame: &mut Frame| frame.line(line.number, &line.text, &mut take);
+        let mut fit = self.frame.as_mut().map_or(Fit::Outside, &mut read);
+        if fit == Fit::Broken {
+            found = self.break_up();
+            // The frame is empty now, so that the line is outside or opens a value itself.
+            fit = self.frame.as_mut().map_or(Fit::Outside, &mut read);
+        }
+        if fit == Fit::Outside {
+            let found = found.or_else(|| self.inspect(&line.text));
+            self.hold(line);
+            return found;
+        }
+        for value in &values {
+            match value {
+                Item::Line(value) if found.is_none() => {
+                    found = self.inspect(&value.text);
+                    *joined = found.is_some();
+                }
+                Item::Line(_) => {}
+                Item::TooLong { .. } => self.saw_json = true,
+            }
+        }
+        self.items.append(&mut values);
+        self.raw.push(line);
+        if self.frame.as_ref().is_some_and(Frame::is_open) {
+            let first = *self.value.get_or_insert(self.raw.len() - 1);
+            if self.held_bytes > HELD_VALUE_BYTES {
+                // The first line stays, to tell where the value begins.
+                self.dropped += self.raw.drain(first + 1..).map(|line| line.text.len() as u64).sum::<u64>();
+                self.held_bytes = HELD_BYTES;
+            }
+        } else {
+            (self.value, self.dropped) = (None, 0);
+        }
+        found
+    }
+
+    fn hold(&mut self, line: Line<'static>) {
+        self.items.push(Item::Line(line.clone()));
+        self.raw.push(line);
+    }
+
+    /// What looked like a value is none, so its lines are lines like others; the choice that they lead to.
+    fn break_up(&mut self) -> Option<Choice> {
+        let first = self.value.take().unwrap_or(self.raw.len());
+        let mut choice = None;
+        for index in first..self.raw.len() {
+            if self.raw[index].source == Source::Stdout {
+                let line = self.raw[index].clone();
+                choice = choice.or_else(|| self.inspect(&line.text));
+                self.items.push(Item::Line(line));
+            }
+        }
+        if self.dropped > 0 {
+            let line = self.raw.get(first).map_or(1, |line| line.number);
+            self.items.push(Item::TooLong { line, bytes: std::mem::take(&mut self.dropped) });
+        }
+        choice
+    }
+
+    /// Looks for the dialects that may have printed a line or a value.
+    fn inspect(&mut self, text: &str) -> Option<Choice> {
+        if matches!(self.phase, Phase::Joining) || text.trim().is_empty() {
+            return None;
+        }
+        self.saw_json |= looks_like_json(text, self.named.is_some());
+        let (mut likely, mut plausible, mut count) = (None, None, 0);
         for ((agent, entry), votes) in candidates(self.named).zip(&mut self.votes) {
-            match (entry.detect)(&line.text) {
-                Match::Yes => return Some(self.take(agent.id, entry)),
-                Match::Maybe => {
+            match (entry.detect)(text) {
+                Match::Yes => return Some(Choice::of(agent.id, entry, None)),
+                Match::Likely if likely.is_none() => likely = Some((agent.id, entry)),
+                Match::Likely | Match::Maybe => {
                     *votes += 1;
-                    plausible += 1;
+                    count += 1;
+                    plausible = Some((agent.id, entry));
                 }
                 Match::No => {}
             }
         }
-        // Of one agent there is nothing more to find out when it has one dialect, or only one that prints such a line.
-        let settled = self.named.is_some_and(|agent| {
-            let dialects = agent.dialects.len() - usize::from(self.structured);
-            dialects == 1 || plausible == 1
-        });
-        // An event that we do not know yet must not hold up a run that we watch live.
-        let settled = settled || self.structured && self.saw_json;
-        (settled || self.held.len() >= HELD_LINES || self.held_bytes >= HELD_BYTES).then(|| self.best())
+        if let Some((agent, entry)) = likely {
+            return Some(self.guess(agent, entry));
+        }
+        if let Some(named) = self.named {
+            // Only one dialect prints such a line. Text is the answer only if nothing better follows.
+            if let Some((agent, entry)) = plausible.filter(|(_, entry)| count == 1 && entry.form == Form::Json) {
+                return Some(self.guess(agent, entry));
+            }
+            // An event that we do not know yet must not hold up a run that is watched live.
+            if self.structured && self.saw_json || self.frame.is_none() && self.has_one(named) {
+                return Some(self.most_likely());
+            }
+        }
+        self.shared += u32::from(count > 0);
+        (matches!(self.phase, Phase::Undecided) && self.shared >= SHARED_LINES).then(|| self.most_likely())
+    }
+
+    /// Whether there is no dialect to choose from.
+    fn has_one(&self, named: &Agent) -> bool {
+        named.dialects.len() - usize::from(self.structured) == 1
+    }
+
+    /// Whether no more lines are held.
+    fn is_full(&self) -> bool {
+        let has_one = self.named.is_some_and(|named| self.has_one(named));
+        self.held_bytes >= HELD_BYTES || self.structured && (has_one || self.raw.len() >= HELD_LINES)
     }
 
     /// The choice when there is nothing more to look at.
-    pub(super) fn end(&mut self) -> Choice {
-        self.best()
-    }
-
-    fn best(&mut self) -> Choice {
+    fn most_likely(&self) -> Choice {
         let most = candidates(self.named).zip(&self.votes).filter(|(_, votes)| **votes > 0);
         // `max_by_key` would take the last of equals; the table's order says which to prefer.
         let most = most.reduce(|best, next| if next.1 > best.1 { next } else { best });
         if let Some(((agent, entry), _)) = most {
-            return self.take(agent.id, entry);
+            return self.guess(agent.id, entry);
         }
         match self.named {
-            Some(agent) if self.saw_json || self.structured || self.held.is_empty() => {
-                self.take(agent.id, agent.dialects.first().unwrap_or(&text::DIALECT))
+            Some(agent) => {
+                let json = self.saw_json || self.structured || self.raw.is_empty();
+                let entry = if json { agent.dialects.first() } else { agent.dialects.last() };
+                Choice::of(agent.id, entry.unwrap_or(&text::DIALECT), None)
             }
-            Some(agent) => self.take(agent.id, agent.dialects.last().unwrap_or(&text::DIALECT)),
-            None if self.saw_json => {
-                Choice { agent: UNKNOWN_AGENT, dialect: Box::new(UnknownJson), held: std::mem::take(&mut self.held) }
-            }
-            None => self.take(localexec::AGENT.id, &text::DIALECT),
+            None if self.saw_json => Choice::of(UNKNOWN_AGENT, &UNKNOWN_JSON, None),
+            None => Choice::of(localexec::AGENT.id, &text::DIALECT, None),
         }
     }
 
-    fn take(&mut self, agent: AgentId, entry: &DialectEntry) -> Choice {
-        Choice { agent, dialect: (entry.reader)(), held: std::mem::take(&mut self.held) }
+    /// The choice when no more can be held.
+    fn provisional(&self) -> Choice {
+        let choice = self.most_likely();
+        match self.named {
+            // It was asked for JSON, so text that comes first is not the answer.
+            Some(agent) if self.structured && choice.form == Form::Text => {
+                let json = agent.dialects.iter().find(|entry| entry.form == Form::Json);
+                json.map_or(choice, |entry| Choice::of(agent.id, entry, None))
+            }
+            Some(_) => choice,
+            None => Choice { detection: Some(Detection::Guess), ..choice },
+        }
     }
+
+    /// A choice that another line could have contradicted. Text is claimed by nobody, so it is no guess about an agent.
+    fn guess(&self, agent: AgentId, entry: &DialectEntry) -> Choice {
+        let is_guess = self.named.is_none() && entry.form == Form::Json;
+        Choice::of(agent, entry, is_guess.then_some(Detection::Guess))
+    }
+
+    /// Takes out what a dialect of that form can read. Lines of an open value stay for one of JSON.
+    fn hand_out(&mut self, form: Form) -> Vec<Item> {
+        let items = std::mem::take(&mut self.items);
+        let open = self.value.filter(|_| form == Form::Json);
+        let rest = self.raw.split_off(open.unwrap_or(self.raw.len()));
+        let raw = std::mem::replace(&mut self.raw, rest);
+        self.value = open.map(|_| 0);
+        self.held_bytes = self.raw.iter().map(|line| line.text.len() + LINE_BYTES).sum();
+        if form == Form::Text { raw.into_iter().map(Item::Line).collect() } else { items }
+    }
+}
+
+/// A joined value as a line of the dialect.
+fn item(value: Framed<'_>, at: Option<Timestamp>, terminated: bool) -> Item {
+    let Framed { text, line, complete, cut } = value;
+    if cut > 0 {
+        return Item::TooLong { line, bytes: text.len() as u64 + cut };
+    }
+    let terminated = complete || terminated;
+    Item::Line(Line { number: line, text: Cow::Owned(text.to_owned()), at, source: Source::Stdout, terminated })
 }
 
 fn candidates(named: Option<&'static Agent>) -> impl Iterator<Item = (&'static Agent, &'static DialectEntry)> {
@@ -104,17 +382,27 @@ fn candidates(named: Option<&'static Agent>) -> impl Iterator<Item = (&'static A
     agents.iter().flat_map(|agent| agent.dialects.iter().map(move |entry| (agent, entry)))
 }
 
-/// The answer of an agent that was asked for plain text may be JSON too; its events tell their type early.
+/// The answer of an agent that was asked for plain text may be JSON too; its events tell their type early, or last where keys
+/// are sorted.
 fn looks_like_json(text: &str, typed: bool) -> bool {
-    let text = text.trim_start().as_bytes();
-    let head = &text[..text.len().min(TYPE_WITHIN)];
-    matches!(head.first(), Some(b'{' | b'[')) && (!typed || memchr::memmem::find(head, b"\"type\"").is_some())
+    let text = text.trim_start();
+    let head = &text.as_bytes()[..text.len().min(TYPE_WITHIN)];
+    let is_typed = || memchr::memmem::find(head, b"\"type\"").is_some() || json::type_of(text).is_some();
+    matches!(head.first(), Some(b'{' | b'[')) && (!typed || is_typed())
 }
 
-/// The agent that surely prints such a line, for telling a user who named another one.
+/// The agent that most likely prints such a line, for telling a user who named another one.
 pub fn guess(text: &str) -> Option<AgentId> {
-    candidates(None).find(|(_, entry)| (entry.detect)(text) == Match::Yes).map(|(agent, _)| agent.id)
+    candidates(None).find(|(_, entry)| (entry.detect)(text) >= Match::Likely).map(|(agent, _)| agent.id)
 }
+
+const UNKNOWN_JSON: DialectEntry = DialectEntry {
+    name: "unknown",
+    about: "JSON that no dialect knows",
+    form: Form::Json,
+    detect: |_| Match::No,
+    reader: || Box::new(UnknownJson),
+};
 
 /// Reads a stream of JSON that no dialect knows: every line is kept.
 struct UnknownJson;

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
+use super::words::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
 use super::{CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text, Told, Word};
 use crate::time::Timestamp;
 
@@ -27,6 +27,7 @@ pub(super) struct Fields<'a> {
 
     pub(super) agent: Option<Word<'a>>,
     pub(super) agent_version: Option<Word<'a>>,
+    pub(super) detection: Option<Detection>,
     pub(super) session_id: Option<Word<'a>>,
     pub(super) model: Option<Word<'a>>,
     pub(super) cwd: Option<Word<'a>>,

@@ -30,6 +30,14 @@ macro_rules! words {
 }
 
 words! {
+    /// How certain the agent of a stream is.
+    Detection {
+        /// Only lines that several agents print have come, so this is the most likely of them.
+        Guess "guess",
+    }
+}
+
+words! {
     /// What a tool does, whatever its name.
     ToolKind {
         /// Reads a file.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::words::{Cause, Change, ChangeSource, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
+use super::words::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
 use super::{CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
 use crate::json;
 
@@ -131,6 +131,7 @@ plain_fields! {
     Outcome => |value, out| word(value.as_str(), out),
     Cause => |value, out| word(value.as_str(), out),
     Timeout => |value, out| word(value.as_str(), out),
+    Detection => |value, out| word(value.as_str(), out),
 }
 
 /// Records of the vocabulary that hold text and are rare enough for serde.

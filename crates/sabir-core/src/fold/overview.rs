@@ -199,7 +199,7 @@ impl OverviewFold {
             }
         };
         match &event.kind {
-            EventKind::Started { agent, agent_version } => {
+            EventKind::Started { agent, agent_version, .. } => {
                 note(&mut seen.agent, Some(agent));
                 note(&mut seen.agent_version, agent_version.as_deref());
                 seen.runs += 1;

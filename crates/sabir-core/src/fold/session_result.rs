@@ -85,9 +85,10 @@ impl SessionResultFold {
         self.tally.event(&event.kind);
         let result = &mut self.result;
         match &event.kind {
-            EventKind::Started { agent, agent_version } => {
+            EventKind::Started { agent, agent_version, detection } => {
                 result.agent = agent.clone().into_owned();
                 result.agent_version = agent_version.as_deref().map(str::to_owned);
+                result.detection = *detection;
                 self.accounting = agent::find(agent).map(|agent| agent.accounting).unwrap_or_default();
             }
             EventKind::Session { session_id, model, agent_version, .. } if main => {

@@ -82,7 +82,7 @@ impl View for Envelope {
         }
         if self.session.is_none() {
             match &event.kind {
-                EventKind::Started { agent, agent_version } => {
+                EventKind::Started { agent, agent_version, .. } => {
                     agent.as_ref().clone_into(&mut self.agent);
                     self.agent_version = agent_version.as_deref().map(str::to_owned);
                     self.started = self.options.events.then(|| json(event));

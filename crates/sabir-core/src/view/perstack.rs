@@ -73,7 +73,7 @@ impl View for Perstack {
         }
         let inside_a_call = event.parent_tool_call_id.is_some();
         match &event.kind {
-            EventKind::Started { agent, agent_version } => {
+            EventKind::Started { agent, agent_version, .. } => {
                 agent.as_ref().clone_into(&mut self.agent);
                 self.agent_version = agent_version.as_deref().map(str::to_owned);
             }

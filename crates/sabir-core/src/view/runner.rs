@@ -247,7 +247,7 @@ fn failed_detail(status: ToolStatus, exit_code: Option<i32>, output: Option<&str
 fn log_line(kind: &EventKind<'_>) -> Option<String> {
     let listed = |parts: Vec<Option<String>>| parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(match kind {
-        EventKind::Started { agent, agent_version } => {
+        EventKind::Started { agent, agent_version, .. } => {
             format!("started {agent}{}", agent_version.as_deref().map(|version| format!(" {version}")).unwrap_or_default())
         }
         EventKind::Session { session_id, model, cwd, .. } => listed(vec![

@@ -3,6 +3,7 @@
 // The core is pure, its tests read files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod detection;
 mod fixtures;
 mod launch;
 mod laws;

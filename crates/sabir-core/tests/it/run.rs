@@ -13,7 +13,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn of(agent: &'static str) -> Self {
-        Self { events: Vec::new() }.push(EventKind::Started { agent: agent.into(), agent_version: None })
+        Self { events: Vec::new() }.push(EventKind::Started { agent: agent.into(), agent_version: None, detection: None })
     }
 
     pub(crate) fn push(mut self, kind: EventKind<'static>) -> Self {

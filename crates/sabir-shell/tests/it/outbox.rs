@@ -137,7 +137,7 @@ fn what_became_of_the_last_run_is_in_the_files() {
         permission_mode: None,
         tools: None,
     };
-    envelope.event(&event(1, EventKind::Started { agent: "codex".into(), agent_version: None }), &mut lines);
+    envelope.event(&event(1, EventKind::Started { agent: "codex".into(), agent_version: None, detection: None }), &mut lines);
     envelope.event(&event(2, session), &mut lines);
     let order = notes::Order { number: 7, prompt: false, text: "stop", by: None, refused: None };
     envelope.order(sabir_core::time::Timestamp::EPOCH, &order, &mut lines);

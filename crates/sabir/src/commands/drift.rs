@@ -7,6 +7,7 @@ use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::drift::{Drift, News, Shapes, redacted};
 use sabir_core::event::{Event, EventKind};
+use sabir_core::json::{Fit, Frame};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::print::json::{Out, object};
-use crate::print::{note, table, warning};
+use crate::print::{hint, note, table, warning};
 
 /// One thing that is new.
 #[derive(Serialize)]
@@ -78,6 +79,8 @@ fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> R
         decoder: Decoder::new(Start { agent: named, ..Start::auto() }),
         agent: None,
         version: None,
+        is_guess: false,
+        frame: Frame::default(),
         held: Vec::new(),
         drift: None,
         types: BTreeMap::new(),
@@ -95,8 +98,12 @@ fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> R
         stream.line(&line);
     }
     stream.end();
-    let Stream { agent, version, drift, types, .. } = stream;
+    let Stream { agent, version, is_guess, drift, types, .. } = stream;
     let agent = agent.unwrap_or_else(|| "unknown".to_owned());
+    if is_guess {
+        warning(&format!("the agent of {} is a guess: {agent} prints such lines, and so may others", input.name));
+        hint("name it with --agent");
+    }
     if drift.as_ref().is_none_or(Drift::is_blank) && agent::find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {
         warning(&format!("{}: the fields of {agent} here are not known, so only its event types are compared", input.name));
     }
@@ -113,6 +120,10 @@ struct Stream {
     decoder: Decoder,
     agent: Option<String>,
     version: Option<String>,
+    /// Other agents may print such lines too.
+    is_guess: bool,
+    /// Joins values that are printed over several lines.
+    frame: Frame,
     /// Lines that came before the agent was known.
     held: Vec<String>,
     drift: Option<Drift<'static>>,
@@ -122,9 +133,14 @@ struct Stream {
 impl Stream {
     fn line(&mut self, raw: &RawLine<'_>) {
         let line = raw.to_line(None, Source::Stdout);
-        match &mut self.drift {
-            Some(drift) => drift.line(&line.text),
-            None => self.held.push(line.text.clone().into_owned()),
+        let Self { frame, drift, held, .. } = self;
+        let mut compare = |text: &str| match drift {
+            Some(drift) => drift.line(text),
+            None => held.push(text.to_owned()),
+        };
+        // Lines that are no JSON have no fields.
+        if frame.line(line.number, &line.text, &mut |value| compare(value.text)) != Fit::Inside {
+            compare(&line.text);
         }
         let mut events = Vec::new();
         self.decoder.line(&line, &mut events);
@@ -145,7 +161,8 @@ impl Stream {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, agent_version } => {
+            EventKind::Started { agent, agent_version, detection } => {
+                self.is_guess = detection.is_some();
                 self.agent = Some(agent.clone().into_owned());
                 self.version = agent_version.as_deref().map(str::to_owned);
                 // Shapes are those of what is printed; the log that an agent keeps has others.

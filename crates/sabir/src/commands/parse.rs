@@ -1,6 +1,6 @@
 //! `sabir parse`: a recorded or piped stream to events, a result or a view.
 
-use sabir_core::agent::Agent;
+use sabir_core::agent::{self, Agent, Form};
 use sabir_core::decode::{self, Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, RunId};
@@ -121,6 +121,11 @@ fn parse(
     Ok(())
 }
 
+/// Whether an agent prints JSON in any of its dialects.
+fn is_json(agent: &Agent) -> bool {
+    agent.dialects.iter().any(|dialect| dialect.form == Form::Json)
+}
+
 /// Looks for what the user should be told about the stream.
 #[derive(Default)]
 struct Watch {
@@ -131,6 +136,8 @@ struct Watch {
     unrecognized: u64,
     /// The agent that an unrecognized line is surely of.
     guess: Option<&'static str>,
+    /// The agent, where it is only the most likely one.
+    guessed: Option<String>,
 }
 
 impl Watch {
@@ -141,11 +148,17 @@ impl Watch {
     }
 
     fn event(&mut self, event: &Event<'_>) {
-        if let EventKind::Unrecognized { raw, .. } = &event.kind {
-            self.unrecognized += 1;
-            if self.guess.is_none() && self.unrecognized <= 32 {
-                self.guess = decode::guess(raw).map(|agent| agent.0);
+        match &event.kind {
+            EventKind::Started { agent, detection: Some(_), .. } if agent::find(agent).is_some_and(is_json) => {
+                self.guessed = Some(agent.clone().into_owned());
             }
+            EventKind::Unrecognized { raw, .. } => {
+                self.unrecognized += 1;
+                if self.guess.is_none() && self.unrecognized <= 32 {
+                    self.guess = decode::guess(raw).map(|agent| agent.0);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -156,6 +169,10 @@ impl Watch {
         if self.cut > 0 {
             warning(&format!("{} bytes of lines that were too long were dropped", self.cut));
             hint("--max-line sets how long a line may be");
+        }
+        if let Some(agent) = &self.guessed {
+            warning(&format!("the agent of {name} is a guess: {agent} prints such lines, and so may others"));
+            hint(&format!("name it with --agent, e.g. --agent {agent}"));
         }
         if self.unrecognized == 0 {
             return;

@@ -26,3 +26,20 @@ fn new_types_and_new_fields_are_told_without_their_words() {
     let table = run(&["drift", "-"], &stream);
     assert!(stdout(&table).contains("turn.paused"), "{}", stdout(&table));
 }
+
+#[test]
+fn fields_are_compared_however_the_json_is_printed() {
+    let stream = std::fs::read_to_string(fixture("codex/thread-answer")).expect("a fixture");
+    let lines: Vec<&str> = stream.lines().chain([r#"{"type":"turn.started","mood":1}"#]).collect();
+    let array = format!("{}[\n{}\n]\n", "npm warn old\n".repeat(40), lines.join(",\n").replace("\":", "\" :\n"));
+    let output = run(&["drift", "-"], array.as_bytes());
+    assert!(stdout(&output).contains("<turn.started>.mood"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn an_agent_that_is_only_likely_is_told_as_a_guess() {
+    let line = br#"{"type":"system","subtype":"init","session_id":"s","tools":[],"slash_commands":[],"other_version":"1"}"#;
+    let output = run(&["drift", "-"], line);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("other_version") && stderr(&output).contains("a guess"), "{}", stderr(&output));
+}

@@ -36,6 +36,25 @@ fn the_last_line_counts_without_an_end() {
 }
 
 #[test]
+fn an_agent_that_is_only_likely_is_told_as_a_guess() {
+    let stream = concat!(
+        r#"{"type":"system","subtype":"init","session_id":"s","tools":[],"slash_commands":[],"other_version":"1"}"#,
+        "\n",
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s","total_cost_usd":0}"#,
+        "\n",
+    );
+    let output = run(&["parse", "-"], stream.as_bytes());
+    let first = &events(stdout(&output))[0];
+    assert_eq!((first["agent"].as_str(), first["detection"].as_str()), (Some("claude-code"), Some("guess")));
+    assert!(stderr(&output).contains("a guess: claude-code") && stderr(&output).contains("--agent"), "{}", stderr(&output));
+    let output = run(&["parse", "-", "--to", "result"], stream.as_bytes());
+    let result: Value = serde_json::from_str(stdout(&output)).expect("a result");
+    assert_eq!((result["detection"].as_str(), result["text"].as_str()), (Some("guess"), Some("Done.")));
+    let output = run(&["parse", "-", "--agent", "claude-code"], stream.as_bytes());
+    assert_eq!((events(stdout(&output))[0].get("detection"), stderr(&output)), (None, ""));
+}
+
+#[test]
 fn how_the_process_ended_decides_too() {
     for (arguments, status) in [
         (&["--exit-code", "0"][..], "success"),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
@@ -81,8 +82,38 @@ impl ReadObject for Object {
     }
 }
 
-/// The object is that of Gemini CLI but for the coins and the name of the model.
+/// The object is that of Gemini CLI but for the coins and the name of the model. The lines of one that breaks off are known by
+/// their indentation.
 pub(super) fn detect(line: &str) -> Match {
+    #[derive(Deserialize)]
+    struct Probe {
+        r#type: Option<IgnoredAny>,
+        response: Option<IgnoredAny>,
+        #[serde(default, deserialize_with = "json::lenient")]
+        stats: Option<ProbeStats>,
+    }
+    #[derive(Deserialize)]
+    struct ProbeStats {
+        session_costs: Option<IgnoredAny>,
+        #[serde(default, deserialize_with = "json::lenient")]
+        models: Option<Models>,
+    }
+    #[derive(Deserialize)]
+    struct Models {
+        premium: Option<IgnoredAny>,
+    }
+    if line.starts_with('{') {
+        let probe = json::parse::<Probe>(line).filter(|probe| probe.r#type.is_none() && probe.response.is_some());
+        return match probe.and_then(|probe| probe.stats) {
+            Some(stats)
+                if stats.session_costs.is_some() || stats.models.as_ref().is_some_and(|models| models.premium.is_some()) =>
+            {
+                Match::Yes
+            }
+            Some(_) => Match::Maybe,
+            None => Match::No,
+        };
+    }
     let key = |name: &str| {
         line.trim_start().strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
     };
@@ -90,4 +121,19 @@ pub(super) fn detect(line: &str) -> Match {
         return Match::Yes;
     }
     if line.starts_with("  \"") && (key("response") || key("stats")) { Match::Maybe } else { Match::No }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use crate::agent::Match;
+
+    #[test]
+    fn coins_and_the_model_tell() {
+        assert_eq!(detect(r#"{"response":"a","stats":{"session_costs":0.1}}"#), Match::Yes);
+        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"premium":{}}}}"#), Match::Yes);
+        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#), Match::Maybe);
+        assert_eq!(detect(r#"{"response":"a"}"#), Match::No);
+        assert_eq!(detect("    \"session_costs\": 0.08"), Match::Yes);
+    }
 }

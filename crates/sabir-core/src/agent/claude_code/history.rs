@@ -9,9 +9,9 @@
 mod note;
 mod whole;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use crate::history::{History, Only, Part, Root, stem};
-use crate::json;
+use crate::json::{self, Str};
 
 /// Where it is and how it is read.
 pub(super) const HISTORY: History = History {
@@ -32,6 +32,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a session in `projects/`",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };
@@ -56,32 +57,60 @@ fn is_furniture(prompt: &str) -> bool {
 /// What the log says where a user stopped the agent.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// Lines of the log link to the line before them; what is printed does not.
+/// Lines of the log link to the line before them; what is printed does not. Other programs write logs of this shape without
+/// the fields that only Claude Code writes.
 fn detect(line: &str) -> Match {
+    use serde::de::IgnoredAny;
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Marks {
-        #[serde(default)]
-        session_id: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
-        is_sidechain: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
-        user_type: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
-        operation: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
-        leaf_uuid: Option<serde::de::IgnoredAny>,
+    struct Marks<'a> {
+        #[serde(borrow, default)]
+        r#type: Option<Str<'a>>,
+        session_id: Option<IgnoredAny>,
+        is_sidechain: Option<IgnoredAny>,
+        user_type: Option<IgnoredAny>,
+        operation: Option<IgnoredAny>,
+        leaf_uuid: Option<IgnoredAny>,
+        uuid: Option<IgnoredAny>,
+        timestamp: Option<IgnoredAny>,
+        #[serde(default, deserialize_with = "json::lenient")]
+        message: Option<Content>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Content {
+        content: Option<IgnoredAny>,
     }
     // A list would be read as the fields in their order.
-    let Some(marks) = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks>) else { return Match::No };
+    let Some(marks) = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks<'_>>) else {
+        return Match::No;
+    };
     let linked = marks.is_sidechain.is_some() && marks.user_type.is_some();
-    Match::yes_if(marks.session_id.is_some() && (linked || marks.operation.is_some() || marks.leaf_uuid.is_some()))
+    let own = linked || marks.operation.is_some() || marks.leaf_uuid.is_some();
+    match marks.r#type.as_deref() {
+        Some("summary") if marks.leaf_uuid.is_some() => Match::Yes,
+        _ if marks.session_id.is_none() => Match::No,
+        _ if own => Match::Yes,
+        Some("user" | "assistant") if marks.uuid.is_some() && marks.timestamp.is_some() => {
+            if marks.message.is_some_and(|message| message.content.is_some()) { Match::Likely } else { Match::No }
+        }
+        _ => Match::No,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::part;
+    use super::{detect, part};
+    use crate::agent::Match;
     use crate::history::Part;
+
+    #[test]
+    fn logs_of_its_shape_are_likely() {
+        let line = r#""type":"user","sessionId":"s","uuid":"u","timestamp":"t","message":{"role":"user","content":"a"}"#;
+        assert_eq!(detect(&format!("{{{line}}}")), Match::Likely);
+        assert_eq!(detect(&format!(r#"{{{line},"isSidechain":false,"userType":"external"}}"#)), Match::Yes);
+        assert_eq!(detect(&format!("{{{}}}", line.replace("content", "parts"))), Match::No);
+        assert_eq!(detect(r#"{"type":"summary","summary":"a","leafUuid":"u"}"#), Match::Yes);
+    }
 
     #[test]
     fn files_are_told_apart() {

@@ -23,7 +23,7 @@ mod whole;
 
 use serde::Deserialize;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use super::counter::Figures;
 use crate::history::{History, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
@@ -46,6 +46,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a thread in `sessions/`",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use crate::history::{History, Only, Part, Root, Spent};
 use crate::json::{self, Str};
 
@@ -28,6 +28,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a session in `session-state/`",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };

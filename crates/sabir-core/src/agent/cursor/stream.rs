@@ -145,12 +145,14 @@ impl JsonDialect for Stream {
         }
     }
 
-    /// Errors about the account are printed as they are, between the events.
+    /// Errors about the account are printed as they are, between the events. Other lines are of whoever else writes there.
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if line.text.trim_start().starts_with('{') {
             json::unrecognized(line, facts);
         } else {
-            self.complaint = Some(line.text.clone().into_owned());
+            if matches!(class(&line.text), Some(Cause::Auth | Cause::RateLimited | Cause::Budget)) {
+                self.complaint = Some(line.text.clone().into_owned());
+            }
             facts.push(EventKind::Activity { message: line.text.clone() });
         }
     }

@@ -10,7 +10,7 @@ mod whole;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use crate::history::{History, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
 
@@ -30,6 +30,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a session in `sessions/`, its settings after it",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };

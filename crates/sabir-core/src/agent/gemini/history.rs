@@ -11,7 +11,7 @@ mod whole;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use crate::event::Text;
 use crate::history::{History, Only, Part, Root, Spent, stem};
 use crate::json::{self, Str, StringOr};
@@ -33,6 +33,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a session in `chats/`",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };

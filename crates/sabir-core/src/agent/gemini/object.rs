@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
@@ -119,25 +120,71 @@ impl ReadObject for Object {
     }
 }
 
-/// The object is indented, so its lines come one by one: its keys are known by their indentation.
+/// The lines of an indented object that breaks off are known by their indentation.
 pub(super) fn detect(line: &str) -> Match {
-    #[derive(Deserialize)]
-    struct Probe {
-        r#type: Option<serde::de::IgnoredAny>,
-        response: Option<serde::de::IgnoredAny>,
-        stats: Option<serde::de::IgnoredAny>,
-    }
     let key = |name: &str| {
         line.strip_prefix("  \"").and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
     };
     if line.starts_with('{') {
-        let probe = json::parse::<Probe>(line);
-        return Match::yes_if(
-            probe.is_some_and(|probe| probe.r#type.is_none() && probe.response.is_some() && probe.stats.is_some()),
-        );
+        return json::parse::<Probe<'_>>(line).map_or(Match::No, |probe| probe.judge());
     }
     if line.starts_with("      \"gemini-") && line.ends_with("\": {") {
         return Match::Yes;
     }
     if ["session_id", "response", "stats", "error"].into_iter().any(key) { Match::Maybe } else { Match::No }
+}
+
+#[derive(Deserialize)]
+struct Probe<'a> {
+    r#type: Option<IgnoredAny>,
+    session_id: Option<IgnoredAny>,
+    response: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    stats: Option<ProbeStats<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ProbeStats<'a> {
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    models: Option<BTreeMap<Str<'a>, IgnoredAny>>,
+    session_costs: Option<IgnoredAny>,
+}
+
+impl Probe<'_> {
+    /// Bob prints the same object, with coins and a model of its own.
+    fn judge(&self) -> Match {
+        let Some(stats) = self.stats.as_ref().filter(|_| self.r#type.is_none()) else {
+            let failed = self.r#type.is_none() && self.session_id.is_some() && self.error.is_some();
+            return if failed { Match::Maybe } else { Match::No };
+        };
+        let models = || stats.models.iter().flat_map(BTreeMap::keys);
+        match self.response {
+            _ if models().any(|model| model.starts_with("gemini-")) => Match::Yes,
+            Some(_) if stats.session_costs.is_none() && models().all(|model| &**model != "premium") => Match::Likely,
+            _ => Match::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use crate::agent::Match;
+
+    #[test]
+    fn the_models_tell() {
+        for (line, want) in [
+            (r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#, Match::Yes),
+            (r#"{"response":"a","stats":{"models":{"other":{}}}}"#, Match::Likely),
+            (r#"{"response":"a","stats":{"models":{"premium":{}}}}"#, Match::No),
+            (r#"{"response":"a","stats":{"models":{},"session_costs":0.1}}"#, Match::No),
+            (r#"{"session_id":"s","error":{"message":"no"}}"#, Match::Maybe),
+            (r#"{"type":"result","response":"a","stats":{}}"#, Match::No),
+            ("  \"response\": \"a\",", Match::Maybe),
+            ("      \"gemini-2.5-pro\": {", Match::Yes),
+        ] {
+            assert_eq!(detect(line), want, "{line}");
+        }
+    }
 }

@@ -7,8 +7,8 @@ use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
 use crate::agent::Match;
-use crate::agent::printed;
-use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::agent::printed::ReadObject;
+use crate::dialect::{End, Facts, Verdict};
 use crate::event::EventKind;
 use crate::json::{self, Str};
 use crate::line::Line;
@@ -17,7 +17,6 @@ use crate::line::Line;
 #[derive(Default)]
 pub(super) struct Object {
     banner: Banner,
-    printed: printed::Printed,
     conversation: Conversation,
 }
 
@@ -35,45 +34,55 @@ struct Metadata<'a> {
     status: Option<Str<'a>>,
 }
 
-/// How sure a line makes us that the stream is of this dialect.
+/// Who may see a message is said of every message, and by nobody else. The lines of an object that breaks off are known by
+/// their indentation.
 pub(super) fn detect(line: &str) -> Match {
+    #[derive(Deserialize)]
+    struct Probe {
+        messages: Vec<ProbeMessage>,
+    }
+    #[derive(Deserialize)]
+    struct ProbeMessage {
+        #[serde(default, deserialize_with = "json::lenient")]
+        metadata: Option<Visibility>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Visibility {
+        user_visible: Option<bool>,
+    }
     match line {
-        // Who may see a message is said of every message, and by nobody else.
         "        \"userVisible\": true," | "        \"userVisible\": false," => Match::Yes,
         _ if banner::piece(line).is_some_and(|(piece, _)| piece == Piece::Feet) => Match::Maybe,
+        _ if line.starts_with('{') => {
+            let probe = json::parse::<Probe>(line);
+            let says = |message: ProbeMessage| message.metadata.is_some_and(|metadata| metadata.user_visible.is_some());
+            Match::yes_if(probe.is_some_and(|probe| probe.messages.into_iter().any(says)))
+        }
         _ => Match::No,
     }
 }
 
-impl Dialect for Object {
-    fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
-        match self.printed.line(&line.text) {
-            printed::Piece::Part => {}
-            printed::Piece::Whole(text) => {
-                let mut own = Facts::default();
-                self.object(&text, &mut own);
-                own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));
-            }
-            printed::Piece::Outside if line.text.trim().is_empty() => {}
-            printed::Piece::Outside => {
-                if !self.banner.line(&line.text, facts) {
-                    facts.push(EventKind::Activity { message: line.text.clone() });
-                }
-            }
-            printed::Piece::TooLong => facts.unrecognized(None, line),
+impl ReadObject for Object {
+    fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
+        let mut own = Facts::default();
+        self.read(text, &mut own);
+        own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));
+    }
+
+    fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
+        if !line.text.trim().is_empty() && !self.banner.line(&line.text, facts) {
+            facts.push(EventKind::Activity { message: line.text.clone() });
         }
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
-        if let Some(text) = self.printed.rest() {
-            facts.push(json::broken_off(&text));
-        }
         self.conversation.end(end, facts)
     }
 }
 
 impl Object {
-    fn object<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) {
+    fn read<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) {
         let Some(wire) = json::parse::<Wire<'a>>(text) else {
             return facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
         };
@@ -95,5 +104,18 @@ impl Object {
             let figures = json::parse::<Figures>(metadata.get()).unwrap_or_default();
             self.conversation.complete(figures, self.banner.resumed, facts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use crate::agent::Match;
+
+    #[test]
+    fn messages_say_who_may_see_them() {
+        assert_eq!(detect(r#"{"messages":[{"role":"user","metadata":{"userVisible":true}}],"metadata":{}}"#), Match::Yes);
+        assert_eq!(detect(r#"{"messages":[{"role":"user"}],"metadata":{}}"#), Match::No);
+        assert_eq!(detect("        \"userVisible\": true,"), Match::Yes);
     }
 }

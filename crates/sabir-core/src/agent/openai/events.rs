@@ -76,8 +76,10 @@ impl JsonDialect for Events {
     }
 
     fn recorded(&self, line: &str) -> Option<Recorded> {
-        let Told { at, kind: EventKind::Started { agent, agent_version }, .. } = json::parse(line)? else { return None };
-        Some(Recorded { agent: agent.into_owned(), agent_version: agent_version.map(Cow::into_owned), at })
+        let Told { at, kind: EventKind::Started { agent, agent_version, detection }, .. } = json::parse(line)? else {
+            return None;
+        };
+        Some(Recorded { agent: agent.into_owned(), agent_version: agent_version.map(Cow::into_owned), detection, at })
     }
 
     fn over(&self) -> Option<bool> {

@@ -17,7 +17,7 @@ mod whole;
 
 use serde::Deserialize;
 
-use crate::agent::{DialectEntry, Match};
+use crate::agent::{DialectEntry, Form, Match};
 use crate::json::{self, Str, Unread};
 
 pub(in crate::agent) use note::{enough, note};
@@ -26,6 +26,7 @@ pub(in crate::agent) use note::{enough, note};
 pub(in crate::agent) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "rows of the database of sessions, one JSON object each",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Rows::default()),
 };

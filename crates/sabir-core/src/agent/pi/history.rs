@@ -9,7 +9,7 @@ mod whole;
 
 use serde::Deserialize;
 
-use super::super::{DialectEntry, Match};
+use super::super::{DialectEntry, Form, Match};
 use super::wire::{Message, Usage};
 use crate::history::{History, Part, Root, stem};
 use crate::json::{self, Str};
@@ -29,6 +29,7 @@ pub(super) const HISTORY: History = History {
 pub(super) const DIALECT: DialectEntry = DialectEntry {
     name: "history",
     about: "the log of a session in `sessions/`",
+    form: Form::Json,
     detect,
     reader: || Box::new(whole::Log::default()),
 };
@@ -84,6 +85,8 @@ fn detect(line: &str) -> Match {
         model_id: Option<serde::de::IgnoredAny>,
         #[serde(default)]
         thinking_level: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        provider: Option<serde::de::IgnoredAny>,
     }
     #[derive(Deserialize)]
     struct Speaker<'a> {
@@ -95,9 +98,14 @@ fn detect(line: &str) -> Match {
     // A list would be read as the fields in their order.
     let line = Some(line).filter(|line| line.starts_with('{'));
     let Some((line, marks)) = line.and_then(|line| Some((line, json::parse::<Marks<'_>>(line)?))) else { return Match::No };
-    let linked = marks.id.is_some() && marks.timestamp.is_some() && line.contains("\"parentId\":");
+    // The first versions wrote a list: entries had no ids, and the head had no version but the model.
+    let linked = marks.id.is_some() && line.contains("\"parentId\":");
+    let linked = marks.timestamp.is_some() && (linked || marks.id.is_none());
     match &*marks.r#type {
         "session" if marks.version.is_some() && marks.cwd.is_some() => Match::Maybe,
+        "session" if marks.cwd.is_some() && marks.provider.is_some() => {
+            Match::yes_if(marks.model_id.is_some() && marks.thinking_level.is_some())
+        }
         "model_change" => Match::yes_if(linked && marks.model_id.is_some()),
         "thinking_level_change" => Match::yes_if(linked && marks.thinking_level.is_some()),
         "message" => Match::yes_if(
@@ -133,6 +141,12 @@ mod tests {
         );
         let message = r#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"user","content":"Hi","timestamp":1}}"#;
         assert_eq!(detect(message), Match::Yes);
+        assert_eq!(
+            detect(r#"{"type":"session","id":"a","timestamp":"t","cwd":"/","provider":"p","modelId":"m","thinkingLevel":"off"}"#),
+            Match::Yes
+        );
+        let first = r#"{"type":"message","timestamp":"t","message":{"role":"user","content":[],"timestamp":1}}"#;
+        assert_eq!(detect(first), Match::Yes);
         assert_eq!(detect(r#"{"type":"message_end","message":{"role":"user","content":"Hi","timestamp":1}}"#), Match::No);
         assert_eq!(detect(r#"{"type":"message","id":"b","timestamp":"t","message":{"role":"user","content":"Hi"}}"#), Match::No);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::event::{Cause, Change, ChangeSource, Outcome, Text, ToolKind, ToolStatus};
+use crate::event::{Cause, Change, ChangeSource, Detection, Outcome, Text, ToolKind, ToolStatus};
 use crate::fold::tokens::{NativeUsage, TokensReport, TokensSource};
 use crate::json;
 
@@ -23,6 +23,9 @@ pub struct SessionResult {
     pub agent: String,
     /// Its version.
     pub agent_version: Option<String>,
+    /// How the agent was found in the stream; absent when it is certain, or was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection: Option<Detection>,
     /// The agent's own id of the session.
     pub session_id: Option<String>,
     /// The main model.
@@ -73,6 +76,7 @@ impl Default for SessionResult {
             schema: SCHEMA.to_owned(),
             agent: String::new(),
             agent_version: None,
+            detection: None,
             session_id: None,
             model: None,
             status: Status::Incomplete,

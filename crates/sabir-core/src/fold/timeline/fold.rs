@@ -70,7 +70,7 @@ impl TimelineFold {
         let (speech, output) = (self.clipping.speech, self.clipping.output);
         let clip = |text: &str| Clip::of(text, output);
         match &event.kind {
-            EventKind::Started { agent, agent_version } => {
+            EventKind::Started { agent, agent_version, .. } => {
                 let agent_version = agent_version.as_deref().map(str::to_owned);
                 let what = What::Run { agent: agent.to_string(), agent_version, model: None, cwd: None, session_id: None };
                 self.run = Some(self.put(&head, what, out));

@@ -67,6 +67,16 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     output
 }
 
+/// Waits for something to be so.
+#[cfg(unix)]
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "it does not happen");
+        std::thread::yield_now();
+    }
+}
+
 fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).expect("UTF-8")
 }

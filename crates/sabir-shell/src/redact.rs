@@ -71,6 +71,11 @@ struct Span {
     what: What,
 }
 
+/// So many bytes are unescaped at a time.
+const PART: usize = 256 << 10;
+/// An escaped secret that is longer may not be found.
+const OVERLAP: usize = 64 << 10;
+
 /// What a text follows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
@@ -180,10 +185,8 @@ impl Redactor {
         if !whole && let Some(at) = self.words.partial(bytes, before.byte) {
             seen.open_at(at);
         }
-        if let Some(words) = &self.unescaped
-            && let Some(view) = View::of(bytes, before.run, whole)
-        {
-            words.look(&view, whole, &mut seen);
+        if let Some(words) = &self.unescaped {
+            words.look_unescaped(bytes, before, whole, &mut seen);
         }
         seen.settle();
         // A cut inside a character would be no text.
@@ -206,14 +209,25 @@ impl Words {
         Ok(Self { automaton, what, by_first, literals, longest })
     }
 
-    /// Looks at a view of a text, which is `whole` or goes on.
-    fn look(&self, view: &View, whole: bool, seen: &mut Seen) {
-        for hit in self.automaton.find_overlapping_iter(&view.bytes) {
-            let what = self.what[hit.pattern().as_usize()];
-            seen.spans.push(Span { from: view.start(hit.start()), to: view.end(hit.end()), what });
-        }
-        if !whole && let Some(at) = self.partial(&view.bytes, None).or(view.incomplete) {
-            seen.open_at(view.start(at));
+    /// Looks at a text without its escapes. A long text is looked at in parts that overlap, so that it does not take many times its size.
+    fn look_unescaped(&self, text: &[u8], before: Before, whole: bool, seen: &mut Seen) {
+        let mut from = 0;
+        loop {
+            let to = text.len().min(from + PART);
+            let whole = whole || to < text.len();
+            if let Some(view) = View::of(&text[from..to], before.then(&text[..from]).run, whole) {
+                for hit in self.automaton.find_overlapping_iter(&view.bytes) {
+                    let what = self.what[hit.pattern().as_usize()];
+                    seen.spans.push(Span { from: from + view.start(hit.start()), to: from + view.end(hit.end()), what });
+                }
+                if !whole && let Some(at) = self.partial(&view.bytes, None).or(view.incomplete) {
+                    seen.open_at(from + view.start(at));
+                }
+            }
+            if to == text.len() {
+                return;
+            }
+            from = to - OVERLAP;
         }
     }
 

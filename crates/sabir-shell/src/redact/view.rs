@@ -116,7 +116,8 @@ fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
         let start = at + next;
         let run = || base64_run(&text[copied..start], base64_run(&layer.bytes, run_before));
         match escape(&text[start..], run, whole) {
-            Escape::None => at = start + 1,
+            // Backslashes in a row were looked at together.
+            Escape::None => at = start + text[start..].iter().take_while(|byte| **byte == b'\\').count().max(1),
             Escape::Of { len, bytes, count } => {
                 layer.bytes.extend_from_slice(&text[copied..start]);
                 layer.edits.push(Edit { to: layer.bytes.len(), to_len: count, from: start, from_len: len });

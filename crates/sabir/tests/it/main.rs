@@ -27,6 +27,8 @@ mod python;
 mod run;
 #[cfg(unix)]
 mod second_client;
+#[cfg(target_os = "linux")]
+mod secrecy;
 #[cfg(unix)]
 mod secured;
 #[cfg(unix)]

@@ -269,3 +269,15 @@ fn other_texts_with_escapes_are_left_alone() {
         assert_eq!(streamed(&redactor, text.split_inclusive('\\')), text);
     }
 }
+
+#[test]
+fn a_secret_is_found_anywhere_in_a_long_text() {
+    let redactor = redactor("a/secret/of/mine");
+    // As long as several parts that are looked at one after the other.
+    let text = format!("{}a%2Fsecret%2Fof%2Fmine{}", "%41-".repeat(50_000), "\\".repeat(300_000));
+    for before in 0..24 {
+        let text = format!("{}{text}\u{200b}a%2Fsecret%2Fof%2Fmine", "x".repeat(before * 11_003));
+        let told = redactor.text(&text);
+        assert_eq!((told.matches(MARK).count(), told.contains("secret%2Fof")), (2, false), "{before}");
+    }
+}

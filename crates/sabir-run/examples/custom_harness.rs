@@ -115,6 +115,8 @@ impl Sink for Printed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // In the process that reaps the run, this does not return.
+    sabir_run::reaper::install();
     let prompt = "how many files are here?";
     let command = ACME.command(&Request { prompt, ..Request::default() })?;
     let program = probe::program(&ACME).ok_or("acme is not installed")?;

@@ -97,6 +97,16 @@ impl Pass {
     }
 }
 
+impl Pass {
+    /// Whether it is about a variable of that name.
+    pub fn names(&self, name: &str) -> bool {
+        match self {
+            Self::Through(pattern) => matches(pattern, name),
+            Self::Set(set, _) => set == name,
+        }
+    }
+}
+
 /// The environment of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -121,6 +131,11 @@ impl Environment {
             }
         }
         Self { variables }
+    }
+
+    /// Whether every agent gets a variable of that name.
+    pub fn is_ordinary(name: &str) -> bool {
+        ORDINARY.iter().any(|pattern| matches(pattern, name))
     }
 
     /// Sets a variable.

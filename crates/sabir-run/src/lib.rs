@@ -3,18 +3,20 @@
 //! ```text
 //!              ┌ pump (stdout) ┐   (a pipe, or a file that is read along)
 //!  spawn ────► ├ pump (stderr) ┼──► supervise: one select! loop ──► Sink (events)
-//!              └ exit status   ┘         │  limits, cancel
-//!                                        └► stop: interrupt → terminate → kill, the tree, the proof
+//!              └ reaper        ┘         │  limits, cancel
+//!               (exit status, proof)     └► stop: interrupt → terminate → kill
 //! ```
 //!
 //! A run always ends in one `exited` event that says how: by itself, by a limit, by a cancel, by a crash, or that it
-//! never began. On Linux it also says whether any process of the run is left, and none is.
+//! never began. On Linux, in programs that call [`reaper::install`], it also says whether any process of the run is left.
 
 pub mod browser;
 mod environment;
 pub mod limits;
 pub mod probe;
 mod pump;
+pub mod reaper;
+pub mod secrets;
 pub mod signals;
 mod spawn;
 mod stop;

@@ -11,13 +11,16 @@ use sabir_core::launch::PromptBy;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::platform::{self, Process};
+use crate::platform::{self, Process, Started};
 use crate::pump::Intake;
+use crate::reaper;
 use crate::supervise::Plan;
 
 /// A process that was started, and our ends of its pipes.
 pub(crate) struct Spawned {
     pub(crate) child: Process,
+    /// The agent's process id.
+    pub(crate) leader: u32,
     pub(crate) stdout: Intake,
     pub(crate) stderr: Intake,
     /// Removed when the run is over.
@@ -34,32 +37,34 @@ impl Drop for PromptFile {
     }
 }
 
-/// Starts the process of a plan in a group of its own.
-pub(crate) fn spawn(plan: &Plan) -> Result<Spawned, StartFailure> {
+/// Starts the process of a plan in a group of its own, under a reaper where there is one.
+pub(crate) async fn spawn(plan: &Plan) -> Result<Spawned, StartFailure> {
     if !plan.cwd.is_dir() {
         let message = format!("the working folder {} does not exist", plan.cwd.display());
         return Err(StartFailure { message, cause: Cause::BadUsage });
     }
     let failed = |error: &io::Error| failure(&plan.program, error);
-    let mut command = Command::new(&plan.program);
+    let (mut command, reaped) = match reaper::prepare(&plan.program) {
+        Some(command) => (command, true),
+        None => (Command::new(&plan.program), false),
+    };
     command.args(&plan.command.arguments).current_dir(&plan.cwd).env_clear().envs(plan.environment.iter());
     for (name, value) in &plan.command.environment {
         command.env(name, value);
     }
     command.env(platform::MARK, plan.run_id.as_str());
     let mut prompt_file = None;
-    match plan.command.prompt {
-        PromptBy::Stdin => drop(command.stdin(Stdio::piped())),
-        // Several agents wait for ever on a standard input that is open.
-        PromptBy::Arguments => drop(command.stdin(Stdio::null())),
-        PromptBy::File(flag) => {
-            let file = write_prompt(plan).map_err(|error| failed(&error))?;
-            command.arg(flag).arg(&file.0).stdin(Stdio::null());
-            prompt_file = Some(file);
-        }
+    if let PromptBy::File(flag) = plan.command.prompt {
+        let file = write_prompt(plan).map_err(|error| failed(&error))?;
+        command.arg(flag).arg(&file.0);
+        prompt_file = Some(file);
     }
-    let (stdout, stderr, mut child) = platform::start(command, plan.output).map_err(|error| failed(&error))?;
-    if let Some(mut stdin) = platform::take_stdin(&mut child) {
+    // Several agents wait for ever on a standard input that is open.
+    let has_stdin = plan.command.prompt == PromptBy::Stdin;
+    let started = platform::start(command, plan.output, has_stdin, reaped).map_err(|error| failed(&error))?;
+    let Started { mut child, stdin, stdout, stderr } = started;
+    let leader = child.started().await.map_err(|error| failed(&error))?;
+    if let Some(mut stdin) = stdin {
         let prompt = plan.prompt.clone();
         // An agent that does not read its prompt shall not keep us from reading the agent.
         tokio::spawn(async move {
@@ -67,7 +72,28 @@ pub(crate) fn spawn(plan: &Plan) -> Result<Spawned, StartFailure> {
             let _ = stdin.shutdown().await;
         });
     }
-    Ok(Spawned { child, stdout, stderr, prompt_file })
+    Ok(Spawned { child, leader, stdout, stderr, prompt_file })
+}
+
+/// The command that starts a reaper for a program, without the program's arguments.
+#[cfg(target_os = "linux")]
+pub(crate) fn reaper(reaper: &Path, argument: &str, program: &Path) -> Command {
+    let mut command = Command::new(reaper);
+    command.arg0("sabir").arg(argument).arg(program);
+    command
+}
+
+/// Starts the agent from its reaper, which waits for it; its process id.
+#[cfg(target_os = "linux")]
+pub(crate) fn reaped(
+    program: &OsString,
+    arguments: impl Iterator<Item = OsString>,
+    stdin: Option<std::os::fd::OwnedFd>,
+) -> io::Result<i32> {
+    use std::os::unix::process::CommandExt as _;
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).process_group(0).stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+    Ok(command.spawn()?.id().cast_signed())
 }
 
 fn write_prompt(plan: &Plan) -> io::Result<PromptFile> {
@@ -92,6 +118,18 @@ fn failure(program: &Path, error: &io::Error) -> StartFailure {
         _ => (error.to_string(), Cause::Unknown),
     };
     StartFailure { message: format!("can't start {program}: {why}"), cause }
+}
+
+/// Executes this program again in the same process, with other variables. Returns only when that failed.
+#[cfg(target_os = "linux")]
+pub(crate) fn again(variables: impl Iterator<Item = (OsString, OsString)>) -> io::Error {
+    use std::os::unix::process::CommandExt as _;
+    let mut arguments = std::env::args_os();
+    let mut command = std::process::Command::new("/proc/self/exe");
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments).env_clear().envs(variables).exec()
 }
 
 /// Runs a program for its first words, such as a version, and waits for it at most this long.

@@ -87,7 +87,7 @@ impl Stop {
     pub(crate) fn look(&mut self, leader_ended: bool, tree: &mut Tree, grace: &Grace) -> bool {
         let now = Instant::now();
         self.look_at = now + LOOK;
-        if leader_ended && tree.members().is_empty() || self.gave_up {
+        if leader_ended && tree.is_empty() || self.gave_up {
             return true;
         }
         match self.step {

@@ -70,7 +70,7 @@ impl Plan {
             command,
             prompt: prompt.to_owned(),
             cwd,
-            environment: Environment::new(std::env::vars_os(), agent.launch.environment, &[]),
+            environment: Environment::new(crate::secrets::variables(), agent.launch.environment, &[]),
             limits: Limits::default(),
             grace: Grace::default(),
             leave_running: false,
@@ -163,8 +163,20 @@ pub struct Ended {
     pub killed: bool,
 }
 
-/// Takes in orphans of the runs of this process, where the system can do that. Call it once, before the first run;
-/// `exclusive` when this process has no children but runs.
+/// What becomes of the process of a run.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) enum ChildEvent {
+    /// It has ended; `drained` when no process of the run is left.
+    Exited { status: Option<std::process::ExitStatus>, drained: bool },
+    /// No process of the run is left. Only a [reaper](crate::reaper) knows that.
+    Drained,
+    /// The reaper was killed.
+    Lost,
+}
+
+/// Takes in orphans of the runs of this process that have no [reaper](crate::reaper), where the system can do that. Call it once,
+/// before the first run; `exclusive` when this process has no children but runs.
 pub fn take_in_orphans(exclusive: bool) {
     tree::take_in_orphans(exclusive);
 }
@@ -177,19 +189,20 @@ pub fn superuser() -> bool {
 /// Runs a plan to its end.
 pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended {
     let mut reading = Reading::new(&plan, sink);
-    let spawned = match spawn(&plan) {
+    let spawned = match spawn(&plan).await {
         Ok(spawned) => spawned,
         Err(failure) => {
             return reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false);
         }
     };
-    let Spawned { mut child, stdout, stderr, prompt_file } = spawned;
-    let leader = child.id().unwrap_or(0);
-    let mut tree = Tree::new(leader, plan.run_id.as_str());
+    let Spawned { mut child, leader, stdout, stderr, prompt_file } = spawned;
+    let mut tree = Tree::new(leader, plan.run_id.as_str(), child.reaper());
     let mut stdout = Pump::new(stdout, plan.max_line);
     let mut stderr = Pump::new(stderr, plan.max_line);
     let mut clock = Clock::new(plan.limits);
     let mut exit = None;
+    // Nothing more is to be heard of its process.
+    let mut over = false;
     let mut stop: Option<Stop> = None;
     let mut killed = false;
     let mut full = false;
@@ -214,9 +227,36 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
                     _ => stop = Some(Stop::begin(Reason::Cancelled, step, leader, plan.agent.launch.stop, &mut tree, &plan.grace)),
                 }
             }
-            status = child.wait(), if exit.is_none() => {
-                exit = Some(status.ok());
-                clock.exited(plan.grace.drain);
+            event = child.next(), if !over => {
+                let status = match event {
+                    ChildEvent::Exited { status, drained: false } => {
+                        over = child.reaper().is_none();
+                        status
+                    }
+                    ChildEvent::Exited { status, drained: true } => {
+                        over = true;
+                        tree.drained();
+                        status
+                    }
+                    ChildEvent::Drained => {
+                        over = true;
+                        tree.drained();
+                        None
+                    }
+                    // As with a wrapper that dies: the agent may go on, and nobody can say how it ends.
+                    ChildEvent::Lost => {
+                        over = true;
+                        tree.reaper_lost();
+                        None
+                    }
+                };
+                if exit.is_none() {
+                    exit = Some(status);
+                    clock.exited(plan.grace.drain);
+                }
+                if over && let Some(stop) = &mut stop {
+                    stop.look_at = Instant::now();
+                }
                 stdout.settle(&mut tree);
             }
             filled = stdout.fill(), if stdout.open() && !full => match filled {
@@ -244,7 +284,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
                 (Some(stop), _) => {
                     if stop.look(exit.is_some(), &mut tree, &plan.grace) {
                         if !pipes_open || clock.drained() || stop.gave_up {
-                            break tree.members().is_empty();
+                            break tree.proof();
                         }
                         stdout.settle(&mut tree);
                     }
@@ -255,7 +295,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
                 }
                 // The process has ended and somebody still holds its pipes; or our own reader has no room for what is in them.
                 (None, _) => {
-                    if reading.decoder.over() == Some(false) && !tree.members().is_empty() {
+                    if reading.decoder.over() == Some(false) && !tree.is_empty() {
                         left_behind |= !full;
                     } else if !full {
                         stdout.close();
@@ -266,11 +306,12 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
             },
         }
         if exit.is_some() && !stdout.open() && !stderr.open() && stop.is_none() {
-            if tree.members().is_empty() {
-                break true;
+            if tree.is_empty() {
+                break tree.proof();
             }
             if plan.leave_running {
-                break false;
+                tree.release();
+                break Some(false);
             }
             stop = Some(Stop::begin(Reason::Leftovers, Step::Terminate, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
         }
@@ -293,7 +334,7 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
             _ => None,
         },
         start_failed: None,
-        quiescent: if quiescent && !Tree::provable() { None } else { Some(quiescent) },
+        quiescent,
         at: now(),
     };
     reading.end(end, killed)

@@ -1,11 +1,12 @@
 //! Which processes belong to a run.
 //!
-//! The group is not enough: agents start commands in sessions of their own, wrappers die and leave their agent behind. On
-//! Linux this process takes in the orphans of its children (it is their "subreaper"), and knows them again by a
-//! variable that every process of the run inherits. Elsewhere the group is all that can be known.
+//! The group is not enough: agents start commands in sessions of their own, wrappers die and leave their agent behind. On Linux the
+//! processes of a run are the descendants of its [reaper](crate::reaper). Without one, or when it was killed, orphans come to this
+//! process if it is a subreaper, and are known by a variable that processes of the run inherit: enough to end most of them, not to prove
+//! that none is left. Elsewhere the group is all that can be known.
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Tree, take_in_orphans};
+pub(crate) use linux::{Tree, descendants, take_in_orphans};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{Tree, take_in_orphans};
 
@@ -14,14 +15,17 @@ mod linux {
     use std::collections::{BTreeMap, BTreeSet};
     use std::io::ErrorKind;
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::{fs, process};
 
     use nix::sys::signal::Signal;
     use nix::sys::wait::{WaitPidFlag, waitpid};
     use nix::unistd::Pid;
+    use tokio::net::UnixStream;
 
     use crate::platform::{self, MARK};
+    use crate::reaper::{Client, Order};
 
     /// Runs that go on in this process.
     static RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +35,7 @@ mod linux {
     /// From now on, orphans of the runs come to this process. `exclusive` says that it has no other children, so that
     /// even an orphan without our mark is known to be of the run.
     pub(crate) fn take_in_orphans(exclusive: bool) {
-        // Where the kernel does not do it, the proof at the end says that it could not be had.
+        // Where the kernel does not do it, fewer of them are found.
         let _ = nix::sys::prctl::set_child_subreaper(true);
         EXCLUSIVE.store(exclusive, Ordering::Relaxed);
     }
@@ -52,16 +56,73 @@ mod linux {
         leader: i32,
         mark: String,
         known: BTreeSet<(i32, u64)>,
+        reaper: Option<Reaper>,
+        /// The reaper said that no process is left.
+        drained: bool,
+    }
+
+    /// The reaper of the run, as long as it lives.
+    struct Reaper {
+        id: i32,
+        orders: Arc<UnixStream>,
     }
 
     impl Tree {
-        pub(crate) fn new(leader: u32, run_id: &str) -> Self {
+        pub(crate) fn new(leader: u32, run_id: &str, reaper: Option<&Client>) -> Self {
             RUNS.fetch_add(1, Ordering::Relaxed);
-            Self { leader: i32::try_from(leader).unwrap_or(0), mark: format!("{MARK}={run_id}"), known: BTreeSet::new() }
+            let number = |id: u32| i32::try_from(id).unwrap_or(0);
+            let reaper = reaper.and_then(|reaper| Some(Reaper { id: number(reaper.id()?), orders: reaper.socket() }));
+            let mark = format!("{MARK}={run_id}");
+            Self { leader: number(leader), mark, known: BTreeSet::new(), reaper, drained: false }
         }
 
-        /// The processes of the run that live. Those that ended and came to us as orphans are buried.
-        pub(crate) fn members(&mut self) -> Vec<i32> {
+        /// The reaper said that no process is left.
+        pub(crate) fn drained(&mut self) {
+            self.drained = true;
+        }
+
+        /// The reaper was killed.
+        pub(crate) fn reaper_lost(&mut self) {
+            self.reaper = None;
+        }
+
+        /// Leaves what still runs alone.
+        pub(crate) fn release(&self) {
+            self.order(Order::Release);
+        }
+
+        fn order(&self, order: Order) {
+            if let Some(reaper) = &self.reaper {
+                // The agent may have stopped it. A reaper that takes no order is gone.
+                platform::signal_process(reaper.id, Signal::SIGCONT);
+                let _ = reaper.orders.try_write(&[order as u8]);
+            }
+        }
+
+        /// Whether there is no process left, as far as it can be seen. Only [`proof`](Self::proof) is sure.
+        pub(crate) fn is_empty(&mut self) -> bool {
+            self.drained || self.reaper.is_none() && self.members().is_empty()
+        }
+
+        /// Whether no process is left; `None` when that is not known.
+        pub(crate) fn proof(&mut self) -> Option<bool> {
+            if self.drained {
+                Some(true)
+            } else if self.members().is_empty() {
+                None
+            } else {
+                Some(false)
+            }
+        }
+
+        /// The processes of the run that can be found. Those that ended and came to us as orphans are reaped.
+        fn members(&mut self) -> Vec<i32> {
+            if self.drained {
+                return Vec::new();
+            }
+            if let Some(reaper) = &self.reaper {
+                return descendants(reaper.id).into_iter().collect();
+            }
             let all = processes();
             let own = i32::try_from(process::id()).unwrap_or(0);
             let alone = EXCLUSIVE.load(Ordering::Relaxed) && RUNS.load(Ordering::Relaxed) == 1;
@@ -77,18 +138,7 @@ mod linux {
                     members.insert(process.pid);
                 }
             }
-            // Children of members are members; parents come in no special order.
-            loop {
-                let more: Vec<i32> = all
-                    .values()
-                    .filter(|process| !members.contains(&process.pid) && members.contains(&process.parent) && process.pid != own)
-                    .map(|process| process.pid)
-                    .collect();
-                if more.is_empty() {
-                    break;
-                }
-                members.extend(more);
-            }
+            add_children(&mut members, &all, own);
             let mut living = Vec::new();
             for process in members.iter().filter_map(|pid| all.get(pid)) {
                 self.known.insert((process.pid, process.start));
@@ -113,12 +163,12 @@ mod linux {
             })
         }
 
-        /// Whether it can be known that no process is left.
-        pub(crate) fn provable() -> bool {
-            nix::sys::prctl::get_child_subreaper().unwrap_or(false)
-        }
-
         pub(crate) fn signal(&mut self, signal: Signal) {
+            if self.reaper.is_some() {
+                // It sees new processes sooner, and goes on killing while they are born.
+                self.order(if signal == Signal::SIGKILL { Order::Kill } else { Order::Terminate });
+                return;
+            }
             for pid in self.members() {
                 platform::signal_process(pid, signal);
             }
@@ -128,6 +178,44 @@ mod linux {
     impl Drop for Tree {
         fn drop(&mut self) {
             RUNS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The children of a process, their children, and so on.
+    pub(crate) fn descendants(root: i32) -> BTreeSet<i32> {
+        let mut found = BTreeSet::new();
+        // The lists of children are not in every kernel.
+        if !fs::exists("/proc/thread-self/children").unwrap_or(false) {
+            found.insert(root);
+            add_children(&mut found, &processes(), root);
+            found.remove(&root);
+            return found;
+        }
+        let mut parents = vec![root];
+        while let Some(parent) = parents.pop() {
+            let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+            for children in tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()) {
+                parents.extend(
+                    children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| found.insert(*pid)),
+                );
+            }
+        }
+        found
+    }
+
+    /// Adds the descendants of these processes, but for one.
+    fn add_children(members: &mut BTreeSet<i32>, all: &BTreeMap<i32, Process>, except: i32) {
+        // Parents come in no special order.
+        loop {
+            let more: Vec<i32> = all
+                .values()
+                .filter(|process| !members.contains(&process.pid) && members.contains(&process.parent) && process.pid != except)
+                .map(|process| process.pid)
+                .collect();
+            if more.is_empty() {
+                return;
+            }
+            members.extend(more);
         }
     }
 
@@ -184,22 +272,29 @@ mod other {
     }
 
     impl Tree {
-        pub(crate) fn new(leader: u32, _: &str) -> Self {
+        pub(crate) fn new<R>(leader: u32, _: &str, _: Option<&R>) -> Self {
             Self { leader }
         }
 
-        pub(crate) fn members(&mut self) -> Vec<u32> {
-            if platform::group_lives(self.leader) { vec![self.leader] } else { Vec::new() }
+        pub(crate) fn drained(&mut self) {}
+
+        pub(crate) fn reaper_lost(&mut self) {}
+
+        pub(crate) fn release(&self) {}
+
+        pub(crate) fn is_empty(&mut self) -> bool {
+            !platform::group_lives(self.leader)
+        }
+
+        /// A process may have left the group, so that nothing proves that none is left.
+        pub(crate) fn proof(&mut self) -> Option<bool> {
+            if self.is_empty() { None } else { Some(false) }
         }
 
         /// Whether a process of the run may have this file open.
         #[cfg(unix)]
         pub(crate) fn holds(&mut self, _: (u64, u64)) -> bool {
-            !self.members().is_empty()
-        }
-
-        pub(crate) fn provable() -> bool {
-            false
+            !self.is_empty()
         }
 
         pub(crate) fn signal(&mut self, signal: platform::Signal) {

@@ -1,4 +1,4 @@
-//! What is different on Unix: groups, signals, large pipes, and orphans that come to us.
+//! What is different on Unix: groups, signals and large pipes.
 
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -10,13 +10,31 @@ pub(crate) use nix::sys::signal::Signal;
 use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
 use sabir_core::launch::{Output, StopSignal};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::net::unix::pipe::Sender;
+use tokio::process::{Child, Command};
 
 use crate::pump::Intake;
+#[cfg(target_os = "linux")]
+use crate::reaper::Client;
+use crate::supervise::ChildEvent;
 use crate::tail::Tail;
 
 /// A process that we started.
-pub(crate) type Process = Child;
+pub(crate) enum Process {
+    /// The agent itself.
+    Direct(Child),
+    /// The agent, by its reaper.
+    #[cfg(target_os = "linux")]
+    Reaped(Client),
+}
+
+/// A process that is being started, and our ends of its pipes.
+pub(crate) struct Started {
+    pub(crate) child: Process,
+    pub(crate) stdin: Option<Sender>,
+    pub(crate) stdout: Intake,
+    pub(crate) stderr: Intake,
+}
 
 /// Our end of a pipe.
 pub(crate) type Reader = tokio::net::unix::pipe::Receiver;
@@ -28,19 +46,63 @@ pub(crate) const MARK: &str = "SABIR_RUN_ID";
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: i32 = 1 << 20;
 
-/// Starts the command in a group of its own, with large pipes, or a file, for its output.
-pub(crate) fn start(mut command: Command, output: Output) -> io::Result<(Intake, Intake, Process)> {
+/// Starts the command in a group of its own, with large pipes, or a file, for its output. `reaped` when it is that of a reaper.
+#[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+pub(crate) fn start(mut command: Command, output: Output, has_stdin: bool, reaped: bool) -> io::Result<Started> {
     let (stdout, stdout_end) = match output {
         // Where there is no room for a file, a pipe takes all but what the agent throws away.
         Output::File => file().or_else(|_| pipe())?,
         Output::Pipe => pipe()?,
     };
     let (stderr, stderr_end) = pipe()?;
+    let (stdin_end, stdin) = if has_stdin { Some(io::pipe()?) } else { None }.unzip();
+    let stdin = stdin.map(|stdin| Sender::from_owned_fd(stdin.into())).transpose()?;
     own_group(&mut command);
-    let child = command.stdout(stdout_end).stderr(stderr_end).spawn()?;
+    command.stdout(stdout_end).stderr(stderr_end);
+    #[cfg(target_os = "linux")]
+    if reaped {
+        let child = Process::Reaped(Client::start(command, stdin_end.map(Into::into))?);
+        return Ok(Started { child, stdin, stdout, stderr });
+    }
+    let child = command.stdin(stdin_end.map_or_else(Stdio::null, Stdio::from)).spawn()?;
     // The command holds the other ends of the pipes; while it lives, they have no end.
     drop(command);
-    Ok((stdout, stderr, child))
+    Ok(Started { child: Process::Direct(child), stdin, stdout, stderr })
+}
+
+impl Process {
+    /// Waits until the agent was started; its process id.
+    pub(crate) async fn started(&mut self) -> io::Result<u32> {
+        match self {
+            Self::Direct(child) => Ok(child.id().unwrap_or(0)),
+            #[cfg(target_os = "linux")]
+            Self::Reaped(client) => client.started().await,
+        }
+    }
+
+    /// The next event. Can be dropped while waiting without losing one.
+    pub(crate) async fn next(&mut self) -> ChildEvent {
+        match self {
+            Self::Direct(child) => ChildEvent::Exited { status: child.wait().await.ok(), drained: false },
+            #[cfg(target_os = "linux")]
+            Self::Reaped(client) => client.next().await,
+        }
+    }
+
+    /// The reaper of the agent.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn reaper(&self) -> Option<&Client> {
+        match self {
+            Self::Direct(_) => None,
+            Self::Reaped(client) => Some(client),
+        }
+    }
+
+    /// There is none on this system.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn reaper(&self) -> Option<&Self> {
+        None
+    }
 }
 
 fn file() -> io::Result<(Intake, Stdio)> {
@@ -60,11 +122,6 @@ fn pipe() -> io::Result<(Intake, Stdio)> {
         }
     }
     Ok((Intake::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
-}
-
-/// Its standard input, once.
-pub(crate) fn take_stdin(process: &mut Process) -> Option<ChildStdin> {
-    process.stdin.take()
 }
 
 /// Ctrl-C of our own terminal does not reach it; we decide what it is told.

@@ -13,9 +13,18 @@ use tokio::process::{ChildStdin, Command};
 
 use crate::pump::Intake;
 use crate::spawn;
+use crate::supervise::ChildEvent;
 
 /// A process that we started, in its job.
-pub(crate) type Process = Box<dyn ChildWrapper>;
+pub(crate) struct Process(Box<dyn ChildWrapper>);
+
+/// A process that was started, and our ends of its pipes.
+pub(crate) struct Started {
+    pub(crate) child: Process,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Intake,
+    pub(crate) stderr: Intake,
+}
 
 /// Our end of a pipe.
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -32,20 +41,34 @@ pub(crate) enum Signal {
 pub(crate) const MARK: &str = "SABIR_RUN_ID";
 
 /// Starts the command in a job of its own. Its output always comes by pipes.
-pub(crate) fn start(mut command: Command, _: Output) -> io::Result<(Intake, Intake, Process)> {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+pub(crate) fn start(mut command: Command, _: Output, has_stdin: bool, _: bool) -> io::Result<Started> {
+    command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut wrapped = CommandWrap::from(command);
     wrapped.wrap(JobObject).wrap(KillOnDrop);
     let mut process = wrapped.spawn()?;
     let missing = || io::Error::other("a pipe is missing");
     let stdout = process.stdout().take().ok_or_else(missing)?;
     let stderr = process.stderr().take().ok_or_else(missing)?;
-    Ok((Intake::Pipe(Box::new(stdout)), Intake::Pipe(Box::new(stderr)), process))
+    let stdin = process.stdin().take();
+    let (stdout, stderr) = (Intake::Pipe(Box::new(stdout)), Intake::Pipe(Box::new(stderr)));
+    Ok(Started { child: Process(process), stdin, stdout, stderr })
 }
 
-/// Its standard input, once.
-pub(crate) fn take_stdin(process: &mut Process) -> Option<ChildStdin> {
-    process.stdin().take()
+impl Process {
+    /// The agent's process id.
+    pub(crate) async fn started(&mut self) -> io::Result<u32> {
+        Ok(self.0.id().unwrap_or(0))
+    }
+
+    /// The next event.
+    pub(crate) async fn next(&mut self) -> ChildEvent {
+        ChildEvent::Exited { status: self.0.wait().await.ok(), drained: false }
+    }
+
+    /// There is none on this system.
+    pub(crate) fn reaper(&self) -> Option<&Self> {
+        None
+    }
 }
 
 /// A group of its own, so that Ctrl-C of our console does not reach it.

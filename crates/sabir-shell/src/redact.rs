@@ -13,25 +13,37 @@ mod forms;
 mod json;
 pub mod rules;
 mod stream;
+mod view;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::Failure;
 use rules::{Look, Verdict};
 pub use stream::Stream;
+use view::View;
 
 /// Finds secrets.
 #[derive(Debug)]
 pub struct Redactor {
-    words: AhoCorasick,
-    /// What each word of the automaton is.
+    /// What is looked for in a text.
+    words: Words,
+    /// What is looked for in its [`View`], if anything.
+    unescaped: Option<Words>,
+    names: Vec<String>,
+}
+
+/// Words, and the automaton that finds them.
+#[derive(Debug)]
+struct Words {
+    automaton: AhoCorasick,
+    /// What each word is.
     what: Vec<What>,
     /// The words by their first byte, for the ends of pieces.
     by_first: Vec<Vec<usize>>,
     literals: Vec<Vec<u8>>,
-    names: Vec<String>,
     longest: usize,
 }
 
@@ -59,6 +71,26 @@ struct Span {
     what: What,
 }
 
+/// So many bytes are unescaped at a time.
+const PART: usize = 256 << 10;
+/// An escaped secret that is longer may not be found.
+const OVERLAP: usize = 64 << 10;
+
+/// What a text follows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    byte: Option<u8>,
+    /// The letters of base64 at its end, as [`view::base64_run`] counts them.
+    run: usize,
+}
+
+impl Before {
+    /// What follows the text, which follows this.
+    fn then(self, text: &[u8]) -> Self {
+        Self { byte: text.last().copied().or(self.byte), run: view::base64_run(text, self.run) }
+    }
+}
+
 /// Which words are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
@@ -70,32 +102,24 @@ enum Only {
 impl Redactor {
     /// Looks for these secrets, given with their names, and for all forms of keys.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Result<Self, Failure> {
-        let mut literals: Vec<Vec<u8>> = Vec::new();
-        let mut what = Vec::new();
-        let mut names = Vec::new();
+        let (mut words, mut unescaped, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (name, value) in secrets {
+            let what = What::Secret(names.len());
             for form in forms::of(value.trim()) {
-                if !literals.contains(&form) {
-                    literals.push(form);
-                    what.push(What::Secret(names.len()));
-                }
+                words.entry(form).or_insert(what);
+            }
+            for form in forms::unescaped(value.trim()) {
+                unescaped.entry(form).or_insert(what);
             }
             names.push(name);
         }
         for (index, rule) in rules::ALL.iter().enumerate() {
             for prefix in rule.begins {
-                literals.push(prefix.as_bytes().to_vec());
-                what.push(What::Rule(index));
+                words.entry(prefix.as_bytes().to_vec()).or_insert(What::Rule(index));
             }
         }
-        let mut by_first = vec![Vec::new(); 256];
-        for (index, literal) in literals.iter().enumerate() {
-            by_first[usize::from(literal[0])].push(index);
-        }
-        let longest = literals.iter().map(Vec::len).max().unwrap_or(0);
-        let words = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&literals);
-        let words = words.map_err(|error| Failure::usage(format!("the secrets can't be looked for: {error}")))?;
-        Ok(Self { words, what, by_first, literals, names, longest })
+        let unescaped = if unescaped.is_empty() { None } else { Some(Words::new(unescaped)?) };
+        Ok(Self { words: Words::new(words)?, unescaped, names })
     }
 
     /// A text without its secrets.
@@ -110,7 +134,7 @@ impl Redactor {
 
     /// The text without its secrets, when there are any.
     fn whole(&self, text: &str, only: Only) -> Option<String> {
-        let seen = self.look(text, None, true, only);
+        let seen = self.look(text, Before::default(), true, only);
         (!seen.spans.is_empty()).then(|| self.without(text, &seen.spans))
     }
 
@@ -139,17 +163,17 @@ impl Redactor {
         out.push(']');
     }
 
-    /// Looks at a text that follows the byte `before`; `whole` when nothing more comes.
-    fn look(&self, text: &str, before: Option<u8>, whole: bool, only: Only) -> Seen {
+    /// Looks at a text that follows another; `whole` when nothing more comes.
+    fn look(&self, text: &str, before: Before, whole: bool, only: Only) -> Seen {
         let bytes = text.as_bytes();
         let mut seen = Seen::default();
-        for hit in self.words.find_overlapping_iter(text) {
-            let what = self.what[hit.pattern().as_usize()];
+        for hit in self.words.automaton.find_overlapping_iter(text) {
+            let what = self.words.what[hit.pattern().as_usize()];
             match what {
                 What::Secret(_) => seen.spans.push(Span { from: hit.start(), to: hit.end(), what }),
                 What::Rule(_) if only == Only::Secrets => {}
                 What::Rule(index) => {
-                    let look = Look { bytes, before, whole, start: hit.start(), after: hit.end() };
+                    let look = Look { bytes, before: before.byte, whole, start: hit.start(), after: hit.end() };
                     match rules::ALL[index].verdict(&look) {
                         Verdict::No => {}
                         Verdict::Yes { from, to } => seen.spans.push(Span { from, to, what }),
@@ -158,8 +182,11 @@ impl Redactor {
                 }
             }
         }
-        if !whole {
-            self.partial_words(bytes, before, &mut seen);
+        if !whole && let Some(at) = self.words.partial(bytes, before.byte) {
+            seen.open_at(at);
+        }
+        if let Some(words) = &self.unescaped {
+            words.look_unescaped(bytes, before, whole, &mut seen);
         }
         seen.settle();
         // A cut inside a character would be no text.
@@ -167,25 +194,57 @@ impl Redactor {
         seen.open = seen.open.map(|at| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
         seen
     }
+}
 
-    /// Whether the text ends with the beginning of a word.
-    fn partial_words(&self, bytes: &[u8], before: Option<u8>, seen: &mut Seen) {
+impl Words {
+    fn new(words: BTreeMap<Vec<u8>, What>) -> Result<Self, Failure> {
+        let (literals, what): (Vec<Vec<u8>>, Vec<What>) = words.into_iter().unzip();
+        let mut by_first = vec![Vec::new(); 256];
+        for (index, literal) in literals.iter().enumerate() {
+            by_first[usize::from(literal[0])].push(index);
+        }
+        let longest = literals.iter().map(Vec::len).max().unwrap_or(0);
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&literals);
+        let automaton = automaton.map_err(|error| Failure::usage(format!("the secrets can't be looked for: {error}")))?;
+        Ok(Self { automaton, what, by_first, literals, longest })
+    }
+
+    /// Looks at a text without its escapes. A long text is looked at in parts that overlap, so that it does not take many times its size.
+    fn look_unescaped(&self, text: &[u8], before: Before, whole: bool, seen: &mut Seen) {
+        let mut from = 0;
+        loop {
+            let to = text.len().min(from + PART);
+            let whole = whole || to < text.len();
+            if let Some(view) = View::of(&text[from..to], before.then(&text[..from]).run, whole) {
+                for hit in self.automaton.find_overlapping_iter(&view.bytes) {
+                    let what = self.what[hit.pattern().as_usize()];
+                    seen.spans.push(Span { from: from + view.start(hit.start()), to: from + view.end(hit.end()), what });
+                }
+                if !whole && let Some(at) = self.partial(&view.bytes, None).or(view.incomplete) {
+                    seen.open_at(from + view.start(at));
+                }
+            }
+            if to == text.len() {
+                return;
+            }
+            from = to - OVERLAP;
+        }
+    }
+
+    /// Where a word begins of which the text ends with a part.
+    fn partial(&self, bytes: &[u8], before: Option<u8>) -> Option<usize> {
         let first = bytes.len().saturating_sub(self.longest.saturating_sub(1));
-        for at in first..bytes.len() {
-            let end = &bytes[at..];
-            let begins = |index: &usize| {
+        (first..bytes.len()).find(|at| {
+            let end = &bytes[*at..];
+            self.by_first[usize::from(bytes[*at])].iter().any(|index| {
                 let literal = &self.literals[*index];
                 let could_stand_here = match self.what[*index] {
                     What::Secret(_) => true,
-                    What::Rule(rule) => rules::ALL[rule].may_begin(bytes, before, at),
+                    What::Rule(rule) => rules::ALL[rule].may_begin(bytes, before, *at),
                 };
                 literal.len() > end.len() && literal.starts_with(end) && could_stand_here
-            };
-            if self.by_first[usize::from(bytes[at])].iter().any(begins) {
-                seen.open_at(at);
-                return;
-            }
-        }
+            })
+        })
     }
 }
 

@@ -97,7 +97,13 @@ impl Sink {
             .iter()
             .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
         let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
-        let store = AmazonS3Builder::from_env().with_bucket_name(bucket).with_allow_http(is_plain).with_retry(retry).build();
+        // As `AmazonS3Builder::from_env` does; the keys are not in the environment any more.
+        let variables = sabir_run::secrets::variables()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name.starts_with("AWS_"))
+            .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)));
+        let builder = variables.fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
+        let store = builder.with_bucket_name(bucket).with_allow_http(is_plain).with_retry(retry).build();
         let store = store.map_err(|error| {
             Failure::usage(format!("the bucket {bucket} can't be used: {error}"))
                 .hint("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how")

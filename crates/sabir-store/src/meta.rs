@@ -73,7 +73,12 @@ pub const SECRET: &str = "[secret]";
 pub const PROMPT: &str = "[prompt]";
 
 /// Parts of names that say that a value is secret.
-const SECRET_NAMES: &[&str] = &["key", "token", "secret", "password", "passwd", "credential", "auth", "bearer", "cookie"];
+const SECRET_NAMES: &[&str] =
+    &["key", "token", "secret", "password", "passwd", "passphrase", "passcode", "credential", "auth", "bearer", "cookie"];
+/// Last words of names that say the same: `MYSQL_PWD`, `REDIS_PASS`. Alone, `PWD` is a folder.
+const SECRET_LAST_WORDS: &[&str] = &["pwd", "pass", "pw", "sshpass"];
+/// Last words of names of files, folders and sockets.
+const PATH_LAST_WORDS: &[&str] = &["file", "path", "paths", "dir", "folder", "home", "root", "sock", "socket"];
 /// How keys of well-known services begin.
 const SECRET_STARTS: &[&str] =
     &["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "ya29."];
@@ -81,7 +86,7 @@ const SECRET_STARTS: &[&str] =
 const SHORTEST: usize = 8;
 
 /// Names that say it so clearly that any value counts, a plain word too.
-const SURE_NAMES: &[&str] = &["secret", "password", "passwd", "credential"];
+const SURE_NAMES: &[&str] = &["secret", "password", "passwd", "passphrase", "passcode", "credential"];
 /// A plain word that is shorter is more likely a setting.
 const LONGEST_WORD: usize = 16;
 
@@ -89,15 +94,34 @@ const LONGEST_WORD: usize = 16;
 pub fn is_secret_name(name: &str) -> bool {
     // `GIT_AUTHOR_NAME` is no secret; `--max-tokens` is a number.
     let name = name.to_lowercase().replace("author_", "_").replace("author-", "-");
-    !name.ends_with("tokens") && !name.ends_with("author") && SECRET_NAMES.iter().any(|part| name.contains(part))
+    let has_part = || SECRET_NAMES.iter().any(|part| name.contains(part));
+    !name.ends_with("tokens") && !name.ends_with("author") && (has_part() || ends_like_password(&name))
+}
+
+/// Whether the last word of a name is short for a password.
+fn ends_like_password(name: &str) -> bool {
+    let name = name.trim_start_matches('-').to_lowercase();
+    name != "pwd" && SECRET_LAST_WORDS.contains(&last_word(&name))
+}
+
+fn last_word(name: &str) -> &str {
+    name.rsplit(['_', '-', '.']).next().unwrap_or(name)
+}
+
+/// Whether a value that begins like a path is one. One in 64 random keys in base64 begins with a slash.
+fn is_path(name: &str, value: &str) -> bool {
+    let file = match value.strip_prefix('~') {
+        Some(rest) => std::env::home_dir().map(|home| home.join(rest.trim_start_matches('/'))),
+        None => value.starts_with('/').then(|| value.into()),
+    };
+    file.is_some_and(|file| PATH_LAST_WORDS.contains(&last_word(&name.to_lowercase())) || file.exists())
 }
 
 /// Whether a variable of that name and value holds a secret that can be looked for in texts.
 pub fn is_secret(name: &str, value: &str) -> bool {
-    let is_path = value.starts_with('/') || value.starts_with('~');
     let is_word = value.len() < LONGEST_WORD && value.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let is_sure = || SURE_NAMES.iter().any(|part| name.to_lowercase().contains(part));
-    is_secret_name(name) && value.len() >= SHORTEST && !is_path && (!is_word || is_sure())
+    let is_sure = || SURE_NAMES.iter().any(|part| name.to_lowercase().contains(part)) || ends_like_password(name);
+    is_secret_name(name) && value.len() >= SHORTEST && (!is_word || is_sure()) && !is_path(name, value)
 }
 
 /// The variables that hold a secret, those with the longest values first.
@@ -157,6 +181,21 @@ mod tests {
             ("USE_AUTH", "disabled", false),
             ("DB_PASSWORD", "disabled", true),
             ("PROXY_AUTHORIZATION", "Basic YTpi", true),
+            ("MYSQL_PWD", "opensesame", true),
+            ("REDIS_PASS", "opensesame", true),
+            ("SSHPASS", "opensesame", true),
+            ("GPG_PASSPHRASE", "correct horse", true),
+            ("PWD", "/nonexistent/folder", false),
+            ("OLDPWD", "/nonexistent/folder", false),
+            ("SUDO_ASKPASS", "/nonexistent/askpass", false),
+            ("PASS_THROUGH", "something", false),
+            // A path says so by its name, or is there. Anything else that begins with a slash or a tilde may be a key.
+            ("AWS_SECRET_ACCESS_KEY", "/vC1xLpRkQ0tZsYwUoMnBe8gHd3JfTa9KiXr2SzP", true),
+            ("APP_TOKEN", "~vC1xLpRkQ0t", true),
+            ("APP_TOKEN", "~/vC1xLpRkQ0t", true),
+            ("SECRET_FOLDER_TOKEN", "/usr/bin", false),
+            ("TOKEN_FILE", "/nonexistent/token", false),
+            ("TOKEN_DIR", "~/nonexistent", false),
         ] {
             assert_eq!(is_secret(name, value), want, "{name}");
         }

@@ -142,7 +142,7 @@ fn tell(trouble: &Trouble) {
 }
 
 fn meta(plan: &Plan) -> Meta {
-    let own = std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)));
+    let own = sabir_run::secrets::variables().map(|(name, value)| (lossy(&name), lossy(&value)));
     let given = plan.environment.iter().map(|(name, value)| (lossy(name), lossy(value)));
     let set = plan.command.environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let secrets = secret_values(own.chain(given).chain(set));

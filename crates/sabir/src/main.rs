@@ -26,6 +26,8 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    // In a process that was started to reap a run, this does not return.
+    sabir_run::reaper::install();
     match commands::completions::answered() {
         Ok(false) => {}
         Ok(true) => return Exit::Completed.into(),

@@ -7,10 +7,12 @@ use std::time::Duration;
 use sabir_core::agent::Agent;
 use sabir_core::event::RunId;
 use sabir_core::launch::{Permission, Request, Session};
-use sabir_run::{Environment, Limits, Pass, Plan, probe};
+use sabir_run::{Environment, Limits, Pass, Plan, probe, secrets};
+use sabir_store::meta::is_secret_name;
 
 use crate::cli::AskArguments;
 use crate::failure::Failure;
+use crate::print;
 
 /// A time like 90s, 5m, 2h, 30d or 500ms; a bare number is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -40,6 +42,21 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
 /// What the user says about a variable.
 pub(crate) fn variable(text: &str) -> Result<Pass, String> {
     Pass::parse(text).ok_or_else(|| "give NAME, PREFIX*, * or NAME=VALUE".to_owned())
+}
+
+/// Keeps secrets of this process from the agents that it runs, `named` ones too. Executes this program again: call it first.
+pub(crate) fn protect_secrets(named: &[String]) {
+    let has_password = |value: &str| {
+        value.split_once("://").is_some_and(|(_, rest)| rest.split(['/', '?', '#']).next().is_some_and(|host| host.contains('@')))
+    };
+    let is_secret = |name: &str, value: &str| {
+        named.iter().any(|secret| secret == name)
+            || is_secret_name(name)
+            || has_password(value) && !Environment::is_ordinary(name)
+    };
+    if let Err(error) = secrets::protect(is_secret) {
+        print::warning(&format!("secrets in the environment of this process can be read by the agent: {error}"));
+    }
 }
 
 /// A new id for a run. Ids of later runs sort after those of earlier ones.
@@ -90,7 +107,7 @@ pub(crate) async fn plan(
     Ok(Plan {
         run_id,
         agent_version: version,
-        environment: Environment::new(std::env::vars_os(), agent.launch.environment, &ask.env),
+        environment: Environment::new(secrets::variables(), agent.launch.environment, &ask.env),
         limits: Limits {
             run: ask.timeout,
             first_output: ask.first_output_timeout,

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod output;
+#[cfg(target_os = "linux")]
+mod quiescence;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,8 +40,14 @@ fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
     Plan { run_id: RunId::from("test-run"), grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
 }
 
-fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
+/// Runs of this process have a reaper.
+fn with_reaper() {
+    sabir_run::reaper::use_program(env!("CARGO_BIN_EXE_sabir-reaper"));
     sabir_run::supervise::take_in_orphans(false);
+}
+
+fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
+    with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut kept = Kept::default();
     let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut kept));

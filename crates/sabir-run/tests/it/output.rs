@@ -27,7 +27,7 @@ fn file(folder: &tempfile::TempDir, text: &str) -> Plan {
 }
 
 fn run_with(plan: Plan, controller: &Controller, each: impl FnMut(&EventKind<'_>)) -> Ended {
-    sabir_run::supervise::take_in_orphans(false);
+    crate::with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(sabir_run::run(plan, controller.control(), &mut Each(each)))
 }

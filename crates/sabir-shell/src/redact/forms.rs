@@ -3,11 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+use super::view;
+
 /// Shorter pieces would be found everywhere.
 const SHORTEST: usize = 6;
 
-/// A secret as it is, as JSON (in a string, and in a string of a string) and addresses write it, and as base64 of anything that it
-/// stands in.
+/// What is looked for in a text as it is: the secret, as JSON writes it (in a string, and in a string of a string) and as addresses
+/// do, and the base64 of anything that it stands in, once and twice.
 pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let escaped = escape(value);
@@ -18,8 +20,29 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     for (upper, space) in [(true, "%20"), (false, "%20"), (true, "+")] {
         forms.push(in_address(value, upper, space));
     }
+    let once = base64(value.as_bytes());
+    forms.extend(once.iter().flat_map(|once| base64(once)));
+    forms.extend(once);
+    forms.retain(|form| form.len() >= SHORTEST);
+    forms
+}
+
+/// What is looked for in a text without its escapes.
+pub(super) fn unescaped(value: &str) -> Vec<Vec<u8>> {
+    // A form of a web page writes a space as a plus sign.
+    let mut forms = vec![view::canonical(value.as_bytes()), view::canonical(value.replace(' ', "+").as_bytes())];
+    let once = base64(value.as_bytes());
+    forms.extend(once.iter().flat_map(|once| base64(once)));
+    forms.extend(once);
+    forms.retain(|form| form.len() >= SHORTEST);
+    forms
+}
+
+/// The letters that are the same in the base64 of every text in which the value stands, at each of the three offsets.
+fn base64(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
     for offset in 0..3 {
-        let padded = [&[0; 2][..offset], value.as_bytes()].concat();
+        let padded = [&[0; 2][..offset], value].concat();
         // Letters that hold bits of what stands before or after are not the secret's.
         let (from, to) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
@@ -27,14 +50,8 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
             forms.extend(text.get(from..to).map(|text| text.as_bytes().to_vec()));
         }
     }
-    forms.retain(|form| form.len() >= SHORTEST);
-    let mut unique: Vec<Vec<u8>> = Vec::new();
-    for form in forms {
-        if !unique.contains(&form) {
-            unique.push(form);
-        }
-    }
-    unique
+    forms.dedup();
+    forms
 }
 
 fn escape(text: &str) -> String {

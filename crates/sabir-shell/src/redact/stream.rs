@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sabir_core::event::{Event, EventKind, Text};
 use sabir_core::time::Timestamp;
 
-use super::{Only, Redactor};
+use super::{Before, Only, Redactor};
 
 /// So much is held back of one message at most.
 const MOST_HELD: usize = 64 * 1024;
@@ -38,8 +38,8 @@ enum Lane {
 #[derive(Debug, Default)]
 struct Held {
     text: String,
-    /// The byte before it.
-    before: Option<u8>,
+    /// What it follows.
+    before: Before,
     at: Option<Timestamp>,
     line: Option<u64>,
     /// Of an output: the call whose sub-agent made the call.
@@ -174,9 +174,7 @@ impl Held {
             seen = redactor.look(text, self.before, true, Only::All);
         }
         let end = seen.open.unwrap_or(text.len());
-        if let Some(last) = text.as_bytes()[..end].last() {
-            self.before = Some(*last);
-        }
+        self.before = self.before.then(&text.as_bytes()[..end]);
         if end == text.len() && seen.spans.is_empty() {
             return None;
         }

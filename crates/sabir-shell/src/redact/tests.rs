@@ -7,6 +7,8 @@ use sabir_core::event::{Event, EventKind, RunId, Text, ToolKind};
 
 use super::{Redactor, Stream};
 
+mod encodings;
+
 fn redactor() -> Redactor {
     let secrets = [("DB_PASSWORD", "p\"a/s\\s word+1"), ("PIN_SECRET", "8675309123"), ("MY_TOKEN", "hunter2-hunter2")];
     Redactor::new(secrets.map(|(name, value)| (name.to_owned(), value.to_owned()))).expect("a redactor")

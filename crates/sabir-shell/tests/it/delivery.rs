@@ -202,14 +202,15 @@ fn final_refusals_end_delivery_and_nothing_else() {
 #[test]
 fn a_hub_that_is_away_slows_nothing_and_gets_all_of_it_when_it_is_back() {
     on_threads(async {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        drop(listener);
+        // A port that is taken and at which nobody listens yet.
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let address = socket.local_addr().expect("an address");
         let sending = Sending::new(&format!("ws://{address}"));
         sending.write(3_000);
         let mut status = sending.status.clone();
         status.wait_for(|status| status.trouble.is_some()).await.expect("it tries");
-        let hub = FakeHub::on(tokio::net::TcpListener::bind(address).await.expect("the port again"));
+        let hub = FakeHub::on(socket.listen(1_024).expect("it listens"));
         hub.until("all of it", |state| state.messages.len() == 3_000).await;
         assert_eq!(sending.end().await, Ended::Delivered);
     });

@@ -56,6 +56,7 @@ struct Checked {
 }
 
 pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
+    start::protect_secrets(&[]);
     let jobs = read(arguments)?;
     sabir_run::supervise::take_in_orphans(true);
     let controller = Controller::default();

@@ -23,6 +23,7 @@ use crate::print::{self, hint};
 use crate::{hint, start};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    start::protect_secrets(&[]);
     let agent = agents::find(&arguments.agent)?;
     let (prompt, extra) = prompt(arguments)?;
     let prices = arguments.prices.as_deref().map(output::read_prices).transpose()?;

@@ -33,6 +33,8 @@ use crate::{print, start};
 
 /// Where the token is.
 const TOKEN: &str = "AUTH_TOKEN";
+/// Where the keys for the bucket are.
+const BUCKET_KEYS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
 impl From<sabir_shell::Failure> for Failure {
     fn from(failure: sabir_shell::Failure) -> Self {
@@ -51,7 +53,7 @@ impl From<sabir_shell::Failure> for Failure {
 
 /// What an option says, or else a variable.
 fn given(option: Option<&String>, variable: &str) -> Option<String> {
-    option.cloned().or_else(|| std::env::var(variable).ok()).filter(|value| !value.is_empty())
+    option.cloned().or_else(|| sabir_run::secrets::variable(variable)?.into_string().ok()).filter(|value| !value.is_empty())
 }
 
 /// What runs, and on what.
@@ -62,6 +64,7 @@ struct Task {
 }
 
 pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
+    start::protect_secrets(&arguments.secret);
     let task = task(arguments)?;
     let config = config(arguments, &task)?;
     let mut adapter = AgentAdapter::new(task.agent, planner(arguments, &task));
@@ -189,8 +192,8 @@ fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
 
 /// What is known to be secret: variables whose names say so, those that are named, and what a file has.
 fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(String, String)>, Failure> {
-    let own =
-        std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    let own = sabir_run::secrets::variables()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
     let set = arguments.ask.env.iter().filter_map(|pass| match pass {
         Pass::Set(name, value) => Some((name.clone(), value.clone())),
         Pass::Through(_) => None,
@@ -212,8 +215,12 @@ fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(Str
 fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
     let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
     let ask = Rc::new(arguments.ask.clone());
+    // Several agents use these keys for models. Keys for a bucket are for the shell.
+    let bucket_keys = if given(arguments.s3_bucket.as_ref(), "S3_BUCKET").is_some() { &BUCKET_KEYS[..] } else { &[] };
+    let is_wanted = |name: &str| arguments.ask.env.iter().any(|pass| pass.names(name));
+    let withheld: Vec<&str> = [TOKEN].into_iter().chain(bucket_keys.iter().copied().filter(|name| !is_wanted(name))).collect();
     Box::new(move |wanted: Ask| {
-        let (extra, ask) = (Rc::clone(&extra), Rc::clone(&ask));
+        let (extra, ask, withheld) = (Rc::clone(&extra), Rc::clone(&ask), withheld.clone());
         Box::pin(async move {
             let mut ask = AskArguments::clone(&ask);
             if wanted.resume.is_some() {
@@ -221,8 +228,8 @@ fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
             }
             let failed = |failure: Failure| sabir_shell::Failure { kind: Kind::NotReady, what: failure.what, hint: failure.hint };
             let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
-            // The agent does not speak to the hub.
-            plan.environment.remove(TOKEN);
+            // The agent does not speak to the hub, nor to the bucket.
+            withheld.iter().for_each(|name| plan.environment.remove(name));
             let also: Option<Box<dyn Sink>> = if keep_raw {
                 Some(Box::new(Kept(Some(Recording::begin(&plan, ResultOptions::default()).map_err(failed)?))))
             } else {

@@ -4,15 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use sabir_core::line::Source;
 use sabir_store::record::raw_line;
 use sabir_store::{Home, Kind, Meta, Reader};
 use serde_json::Value;
 
 use crate::run::{INIT, RESULT, Script, events, wait_for};
-use crate::{sabir, stderr, stdout};
+use crate::{sabir, stderr, stdout, until};
 
 /// A run as the journal has it.
 pub(crate) struct Kept {
@@ -198,8 +196,8 @@ fn a_run_that_is_killed_is_kept_up_to_there() {
     child.kill().expect("killed");
     child.wait().expect("it is gone");
     drop(reader);
-    let pid: i32 = fs::read_to_string(script.file("pid")).expect("an agent").trim().parse().expect("a number");
-    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("nobody else ends it");
+    let agent = fs::read_to_string(script.file("pid")).expect("an agent");
+    until(|| !Path::new("/proc").join(agent.trim()).exists());
     assert!(!folder.is_live());
     let kept = kept(&home, "killed");
     assert_eq!(kept.events.iter().map(|event| event["kind"].as_str()).collect::<Vec<_>>(), [Some("started"), Some("session")]);

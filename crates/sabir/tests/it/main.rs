@@ -29,6 +29,8 @@ mod python;
 mod run;
 #[cfg(unix)]
 mod second_client;
+#[cfg(target_os = "linux")]
+mod secrecy;
 #[cfg(unix)]
 mod secured;
 #[cfg(unix)]
@@ -67,6 +69,16 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     let output = child.wait_with_output().expect("it ends");
     writer.join().expect("the input was written");
     output
+}
+
+/// Waits for something to be so.
+#[cfg(unix)]
+fn until(is_so: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "it does not happen");
+        std::thread::yield_now();
+    }
 }
 
 fn stdout(output: &Output) -> &str {

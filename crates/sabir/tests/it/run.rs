@@ -226,7 +226,7 @@ fn an_open_tool_is_no_silence() {
 
 #[test]
 fn an_agent_that_hangs_after_its_answer_is_ended_and_has_completed() {
-    let script = Script::new(&format!("echo '{INIT}'; echo '{RESULT}'; echo $$ >pid; sleep 1000"));
+    let script = Script::new(&format!("echo $$ >pid; echo '{INIT}'; echo '{RESULT}'; sleep 1000"));
     let output = script.run(&["--exit-timeout", "200ms"]);
     let exited = exited(&output);
     assert_eq!((output.status.code(), &exited["outcome"]), (Some(0), &"completed".into()), "{exited}");

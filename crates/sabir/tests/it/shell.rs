@@ -11,7 +11,7 @@ use sabir_store::{Home, Kind, Reader};
 use serde_json::Value;
 
 use crate::run::Script;
-use crate::{sabir, stderr, stdout};
+use crate::{sabir, stderr, stdout, until};
 
 fn shell(home: &Path) -> Command {
     let mut command = sabir();
@@ -41,13 +41,6 @@ fn messages(home: &Path, session: &str) -> Vec<Value> {
 
 fn types(messages: &[Value]) -> Vec<&str> {
     messages.iter().filter_map(|message| message["type"].as_str()).collect()
-}
-
-/// Waits for something to be so.
-fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
-        std::thread::yield_now();
-    }
 }
 
 fn code(output: &Output) -> i32 {
@@ -197,9 +190,9 @@ fn a_shell_that_is_killed_leaves_a_log_that_the_next_one_ends() {
     until(|| messages(&home, "s").iter().any(|message| message["payload"]["json"]["kind"] == "text"));
     kill(Pid::from_raw(i32::try_from(child.id()).expect("an id")), Signal::SIGKILL).expect("killed");
     child.wait().expect("it is gone");
-    // A kill like that leaves the agent.
+    // Its reaper ends the agent.
     let agent = std::fs::read_to_string(script.file("id")).expect("its id");
-    kill(Pid::from_raw(agent.trim().parse().expect("a number")), Signal::SIGKILL).expect("killed");
+    until(|| !Path::new("/proc").join(agent.trim()).exists());
     let before = messages(&home, "s");
     assert!(!types(&before).contains(&"result"));
     let mut command = shell(&home);

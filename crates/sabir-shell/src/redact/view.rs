@@ -1,0 +1,378 @@
+//! A text with its escapes undone.
+//!
+//! A secret can be escaped in more ways than can be listed: each writer chooses which characters it escapes, and how. So the text is
+//! unescaped, layer by layer until nothing changes, and searched for secrets that are unescaped in the same way. Undone are percent
+//! escapes, backslash escapes (JSON, JavaScript, C, shells) and HTML entities. Left out are control sequences of terminals, invisible
+//! characters, and line breaks between letters of base64.
+//!
+//! What is found is mapped back to where it stands in the text.
+
+/// A text may be escaped so many times, one in another.
+const LAYERS: usize = 4;
+/// A control sequence of a terminal is at most so long; what is longer is none.
+const LONGEST_SEQUENCE: usize = 256;
+/// So many letters of base64 stand before a line break at least; shorter lines are prose or code.
+const SHORTEST_LINE: usize = 16;
+/// As long as the longest name of [`ENTITIES`] with `&` and `;`, and as long as `&#x10FFFF;`.
+const LONGEST_ENTITY: usize = 10;
+
+/// A text without its escapes.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) bytes: Vec<u8>,
+    /// What each layer changed.
+    layers: Vec<Vec<Edit>>,
+    /// Here, in the view, an escape begins whose end has not come yet.
+    pub(super) incomplete: Option<usize>,
+}
+
+/// Some bytes that stand for others.
+#[derive(Debug, Clone, Copy)]
+struct Edit {
+    /// Where, and how many, after the change.
+    to: usize,
+    to_len: usize,
+    /// Where, and how many, before.
+    from: usize,
+    from_len: usize,
+}
+
+/// What begins at an escape character.
+enum Escape {
+    /// Nothing: the character is itself.
+    None,
+    /// So many bytes that stand for these.
+    Of { len: usize, bytes: [u8; 4], count: usize },
+    /// The text ends before the escape does. `alone` when a secret may begin with it.
+    Incomplete { alone: bool },
+}
+
+impl View {
+    /// The text without its escapes; `None` when it has none. It follows a [run](base64_run) of so many letters; `whole` when nothing
+    /// follows it.
+    pub(super) fn of(text: &[u8], run_before: usize, whole: bool) -> Option<Self> {
+        let mut view = Self { bytes: Vec::new(), layers: Vec::new(), incomplete: None };
+        for _ in 0..LAYERS {
+            let text = if view.layers.is_empty() { text } else { &view.bytes };
+            let Some(layer) = unescape(text, run_before, whole) else { break };
+            let changed = !layer.edits.is_empty();
+            // What is incomplete in a later layer comes before what is in an earlier one.
+            view.incomplete = layer.incomplete.or(view.incomplete.map(|_| layer.bytes.len()));
+            view.bytes = layer.bytes;
+            view.layers.push(layer.edits);
+            if !changed {
+                break;
+            }
+        }
+        (!view.layers.is_empty()).then_some(view)
+    }
+
+    /// Where the byte at `at` begins in the text.
+    pub(super) fn start(&self, at: usize) -> usize {
+        self.layers.iter().rev().fold(at, |at, edits| match before(edits, at) {
+            Some(edit) if at < edit.to + edit.to_len => edit.from,
+            Some(edit) => edit.from + edit.from_len + (at - edit.to - edit.to_len),
+            None => at,
+        })
+    }
+
+    /// Where the byte before `at` ends in the text.
+    pub(super) fn end(&self, at: usize) -> usize {
+        self.layers.iter().rev().fold(at, |at, edits| match at.checked_sub(1).and_then(|last| before(edits, last)) {
+            Some(edit) if at <= edit.to + edit.to_len => edit.from + edit.from_len,
+            Some(edit) => edit.from + edit.from_len + (at - edit.to - edit.to_len),
+            None => at,
+        })
+    }
+}
+
+/// A value as it looks in a [`View`].
+pub(super) fn canonical(value: &[u8]) -> Vec<u8> {
+    View::of(value, 0, true).map_or_else(|| value.to_vec(), |view| view.bytes)
+}
+
+/// How many letters of base64 a text ends with, those counted that it follows; a line break counts only after so many.
+pub(super) fn base64_run(text: &[u8], run_before: usize) -> usize {
+    let letters = text.iter().rev().take(SHORTEST_LINE).take_while(|byte| is_base64(**byte)).count();
+    if letters == text.len() { (letters + run_before).min(SHORTEST_LINE) } else { letters }
+}
+
+/// The last change at or before a place.
+fn before(edits: &[Edit], at: usize) -> Option<&Edit> {
+    edits[..edits.partition_point(|edit| edit.to <= at)].last()
+}
+
+struct Layer {
+    bytes: Vec<u8>,
+    edits: Vec<Edit>,
+    incomplete: Option<usize>,
+}
+
+/// Undoes one layer of escapes; `None` when there is none.
+fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
+    let mut layer = Layer { bytes: Vec::new(), edits: Vec::new(), incomplete: None };
+    let (mut copied, mut at) = (0, 0);
+    while let Some(next) = text[at..].iter().position(|byte| begins_escape(*byte)) {
+        let start = at + next;
+        let run = || base64_run(&text[copied..start], base64_run(&layer.bytes, run_before));
+        match escape(&text[start..], run, whole) {
+            // Backslashes in a row were looked at together.
+            Escape::None => at = start + text[start..].iter().take_while(|byte| **byte == b'\\').count().max(1),
+            Escape::Of { len, bytes, count } => {
+                layer.bytes.extend_from_slice(&text[copied..start]);
+                layer.edits.push(Edit { to: layer.bytes.len(), to_len: count, from: start, from_len: len });
+                layer.bytes.extend_from_slice(&bytes[..count]);
+                at = start + len;
+                copied = at;
+            }
+            Escape::Incomplete { alone } => {
+                layer.bytes.extend_from_slice(&text[copied..start]);
+                layer.incomplete = alone.then_some(layer.bytes.len());
+                return Some(layer);
+            }
+        }
+    }
+    layer.bytes.extend_from_slice(&text[copied..]);
+    (!layer.edits.is_empty()).then_some(layer)
+}
+
+fn begins_escape(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'%' | b'&' | 0x1b | b'\r' | b'\n' | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xef)
+}
+
+/// The escape at the beginning of a text, which follows a [run](base64_run) of letters.
+fn escape(text: &[u8], run_before: impl FnOnce() -> usize, whole: bool) -> Escape {
+    let found = match text[0] {
+        b'\\' => backslash(text, whole),
+        b'%' => percent(text),
+        b'&' => entity(text),
+        0x1b => control_sequence(text),
+        b'\r' | b'\n' => line_break(text, run_before),
+        _ => invisible(text),
+    };
+    match found {
+        // Nothing comes that could complete it.
+        Escape::Incomplete { .. } if whole => Escape::None,
+        found => found,
+    }
+}
+
+const fn one(len: usize, byte: u8) -> Escape {
+    Escape::Of { len, bytes: [byte, 0, 0, 0], count: 1 }
+}
+
+const fn nothing(len: usize) -> Escape {
+    Escape::Of { len, bytes: [0; 4], count: 0 }
+}
+
+const INCOMPLETE: Escape = Escape::Incomplete { alone: true };
+
+fn character(len: usize, code: u32) -> Escape {
+    let Some(character) = char::from_u32(code) else { return Escape::None };
+    let mut bytes = [0; 4];
+    let count = character.encode_utf8(&mut bytes).len();
+    Escape::Of { len, bytes, count }
+}
+
+/// The number that so many hexadecimal digits make; `Err` when there is none, or when the text ends.
+fn digits(text: &[u8], from: usize, count: usize) -> Result<u32, Escape> {
+    let given = text.get(from..).unwrap_or_default();
+    let given = &given[..given.len().min(count)];
+    if !given.iter().all(u8::is_ascii_hexdigit) {
+        return Err(Escape::None);
+    }
+    if given.len() < count {
+        return Err(INCOMPLETE);
+    }
+    Ok(given.iter().fold(0, |number, digit| number * 16 + char::from(*digit).to_digit(16).unwrap_or(0)))
+}
+
+/// `%2F`, and `%u002F` as old scripts write it.
+fn percent(text: &[u8]) -> Escape {
+    if text.get(1) == Some(&b'u') {
+        return digits(text, 2, 4).map_or_else(|escape| escape, |code| character(6, code));
+    }
+    digits(text, 1, 2).map_or_else(|escape| escape, |code| one(3, u8::try_from(code).unwrap_or_default()))
+}
+
+/// `\u002f`, `\u{2f}`, `\x2f`, `\057`, `\n`, `\/`. How many backslashes there are in a row does not matter, since each JSON text in another
+/// doubles them; where they escape nothing, they are left out.
+fn backslash(text: &[u8], whole: bool) -> Escape {
+    let more = text.iter().take_while(|byte| **byte == b'\\').count() - 1;
+    match after_backslash(&text[more..]) {
+        Escape::Of { len, bytes, count } => Escape::Of { len: more + len, bytes, count },
+        Escape::Incomplete { alone } if !whole => Escape::Incomplete { alone },
+        // What it escapes is seen when that is left out.
+        _ if matches!(text.get(more + 1), Some(0x1b)) || is_invisible(&text[more + 1..]) => Escape::None,
+        _ => nothing(more + 1),
+    }
+}
+
+fn after_backslash(text: &[u8]) -> Escape {
+    match text.get(1) {
+        None => INCOMPLETE,
+        Some(b'u') if text.get(2) == Some(&b'{') => {
+            let length = text[3..].iter().take(7).position(|byte| *byte == b'}');
+            match length {
+                Some(length) => digits(text, 3, length).map_or_else(|escape| escape, |code| character(length + 4, code)),
+                None if text.len() < 10 && text[3..].iter().all(u8::is_ascii_hexdigit) => INCOMPLETE,
+                None => Escape::None,
+            }
+        }
+        Some(b'u') => match digits(text, 2, 4) {
+            Ok(high @ 0xd800..=0xdbff) => surrogates(text, high),
+            Ok(code) => character(6, code),
+            Err(escape) => escape,
+        },
+        Some(b'x') => digits(text, 2, 2).map_or_else(|escape| escape, |code| one(4, u8::try_from(code).unwrap_or_default())),
+        Some(b'0'..=b'3') => {
+            let octal = &text[1..text.len().min(4)];
+            match (octal.iter().all(|byte| (b'0'..=b'7').contains(byte)), octal.len()) {
+                (true, 3) => one(4, octal.iter().fold(0, |number: u8, digit| number.wrapping_mul(8).wrapping_add(digit - b'0'))),
+                (true, _) => INCOMPLETE,
+                (false, _) => Escape::None,
+            }
+        }
+        Some(b'n') => one(2, b'\n'),
+        Some(b'r') => one(2, b'\r'),
+        Some(b't') => one(2, b'\t'),
+        Some(b'b') => one(2, 8),
+        Some(b'f') => one(2, 12),
+        // A line that a shell goes on with.
+        Some(b'\n') => nothing(2),
+        Some(_) => Escape::None,
+    }
+}
+
+/// `\ud83d\ude00`: two halves of one character.
+fn surrogates(text: &[u8], high: u32) -> Escape {
+    let slashes = text[6..].iter().take_while(|byte| **byte == b'\\').count();
+    match text.get(6 + slashes) {
+        None => INCOMPLETE,
+        Some(b'u') if slashes > 0 => match digits(text, 7 + slashes, 4) {
+            Ok(low @ 0xdc00..=0xdfff) => character(11 + slashes, 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)),
+            Ok(_) => Escape::None,
+            Err(escape) => escape,
+        },
+        Some(_) => Escape::None,
+    }
+}
+
+/// Characters that HTML has names for.
+const ENTITIES: &[(&[u8], u8)] = &[
+    (b"amp", b'&'),
+    (b"lt", b'<'),
+    (b"gt", b'>'),
+    (b"quot", b'"'),
+    (b"apos", b'\''),
+    (b"sol", b'/'),
+    (b"bsol", b'\\'),
+    (b"equals", b'='),
+    (b"plus", b'+'),
+    (b"colon", b':'),
+    (b"semi", b';'),
+    (b"comma", b','),
+    (b"period", b'.'),
+    (b"excl", b'!'),
+    (b"quest", b'?'),
+    (b"num", b'#'),
+    (b"dollar", b'$'),
+    (b"percnt", b'%'),
+    (b"commat", b'@'),
+    (b"ast", b'*'),
+    (b"lpar", b'('),
+    (b"rpar", b')'),
+    (b"lsqb", b'['),
+    (b"rsqb", b']'),
+    (b"lbrack", b'['),
+    (b"rbrack", b']'),
+    (b"lcub", b'{'),
+    (b"rcub", b'}'),
+    (b"lbrace", b'{'),
+    (b"rbrace", b'}'),
+    (b"verbar", b'|'),
+    (b"vert", b'|'),
+    (b"lowbar", b'_'),
+    (b"grave", b'`'),
+    (b"Hat", b'^'),
+];
+
+/// `&amp;`, `&#38;`, `&#x26;`.
+fn entity(text: &[u8]) -> Escape {
+    let within = &text[1..text.len().min(LONGEST_ENTITY)];
+    let Some(length) = within.iter().position(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'#')) else {
+        return if text.len() < LONGEST_ENTITY { INCOMPLETE } else { Escape::None };
+    };
+    if within[length] != b';' {
+        return Escape::None;
+    }
+    let name = &within[..length];
+    if let Some(number) = name.strip_prefix(b"#") {
+        let parse = |digits: &[u8], radix| u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok();
+        let code = match number.strip_prefix(b"x").or_else(|| number.strip_prefix(b"X")) {
+            Some(digits) => parse(digits, 16),
+            None => parse(number, 10),
+        };
+        return code.map_or(Escape::None, |code| character(length + 2, code));
+    }
+    let known = ENTITIES.iter().find(|(entity, _)| *entity == name);
+    known.map_or(Escape::None, |(_, byte)| one(length + 2, *byte))
+}
+
+/// Colours and the like.
+fn control_sequence(text: &[u8]) -> Escape {
+    let within = &text[..text.len().min(LONGEST_SEQUENCE)];
+    let open = if text.len() < LONGEST_SEQUENCE { INCOMPLETE } else { nothing(1) };
+    let end = match within.get(1) {
+        None => return INCOMPLETE,
+        Some(b'[') => within[2..].iter().position(|byte| !(0x20..0x40).contains(byte)).map(|length| length + 3),
+        // Until BEL or ESC `\`: titles and links.
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let bell = memchr::memchr(7, within).map(|at| at + 1);
+            bell.or_else(|| memchr::memmem::find(within, b"\x1b\\").map(|at| at + 2))
+        }
+        Some(0x20..=0x2f) => within[2..].iter().position(|byte| !(0x20..0x30).contains(byte)).map(|length| length + 3),
+        Some(0x30..=0x7e) => Some(2),
+        Some(_) => Some(1),
+    };
+    end.map_or(open, nothing)
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+/// A line break between letters of base64, with the indentation of the next line.
+fn line_break(text: &[u8], run_before: impl FnOnce() -> usize) -> Escape {
+    if run_before() < SHORTEST_LINE {
+        return Escape::None;
+    }
+    let rest = text.strip_prefix(b"\r").unwrap_or(text);
+    let Some(rest) = rest.strip_prefix(b"\n") else {
+        return if rest.is_empty() { Escape::Incomplete { alone: false } } else { Escape::None };
+    };
+    match rest.iter().position(|byte| !matches!(byte, b' ' | b'\t')) {
+        None => Escape::Incomplete { alone: false },
+        Some(indent) if is_base64(rest[indent]) => nothing(text.len() - rest.len() + indent),
+        Some(_) => Escape::None,
+    }
+}
+
+/// Characters without a width.
+fn invisible(text: &[u8]) -> Escape {
+    if is_invisible(text) { nothing(if text[0] < 0xe0 { 2 } else { 3 }) } else { Escape::None }
+}
+
+fn is_invisible(text: &[u8]) -> bool {
+    matches!(
+        *text,
+        [0xc2, 0xad, ..]
+            | [0xcd, 0x8f, ..]
+            | [0xd8, 0x9c, ..]
+            | [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
+            | [0xe2, 0x81, 0xa0..=0xaf, ..]
+            | [0xe1, 0xa0, 0x8e, ..]
+            | [0xef, 0xbb, 0xbf, ..]
+            | [0xef, 0xb8, 0x80..=0x8f, ..]
+    )
+}

@@ -7,6 +7,7 @@ mod database;
 #[cfg(unix)]
 mod full;
 mod history;
+mod identity;
 mod kept;
 #[cfg(unix)]
 mod kill;

@@ -215,6 +215,11 @@ pub struct UsageTally {
     message: ByModel,
 }
 
+/// More models than these are added up as one, which has no price.
+const MODELS: usize = 256;
+/// The name of that one.
+const OTHER_MODELS: &str = "(other models)";
+
 impl UsageTally {
     /// Adds a usage event; ignores other kinds. Requests are sorted into the tiers of the embedded price table.
     pub fn event(&mut self, kind: &EventKind<'_>) {
@@ -243,7 +248,11 @@ impl UsageTally {
             }
         };
         let first = UsageSum { reported_cost: Some(0.0), reported_parts: Some(CostParts::default()), ..UsageSum::default() };
-        let sum = level.entry(model.as_deref().map(str::to_owned)).or_insert(first);
+        let mut model = model.as_deref().map(str::to_owned);
+        if level.len() >= MODELS && !level.contains_key(&model) {
+            model = Some(OTHER_MODELS.to_owned());
+        }
+        let sum = level.entry(model).or_insert(first);
         sum.tokens.add(&tokens);
         let costs_nothing = tokens.total() == Some(0);
         match cost_usd {
@@ -372,6 +381,19 @@ mod tests {
         tally.event(&usage(UsageScope::Message, 10, "a"));
         tally.event(&empty);
         assert_eq!(tally.total().total(), Some(11));
+    }
+
+    #[test]
+    fn models_beyond_the_limit_are_one_and_their_tokens_count() {
+        let mut tally = UsageTally::default();
+        for number in 0..1_000_u32 {
+            let mut usage = usage(UsageScope::Message, 10, "");
+            if let EventKind::Usage { model, .. } = &mut usage {
+                *model = Some(format!("model-{number}").into());
+            }
+            tally.event(&usage);
+        }
+        assert_eq!((tally.total().total(), tally.by_model().len()), (Some(11_000), super::MODELS + 1));
     }
 
     #[test]

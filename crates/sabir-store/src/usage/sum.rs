@@ -57,23 +57,34 @@ impl Sum {
         self.sessions.dedup();
     }
 
-    /// Where the cost is from: of a sum, the price table as soon as it has a part in it.
+    /// Whether any tokens are known. Agents that do not report them leave responses without any.
+    pub fn has_tokens(&self) -> bool {
+        self.spent.total() > 0
+    }
+
+    /// Where the [full cost](Self::full_cost) is from: of a sum, the price table as soon as it has a part in it.
     pub fn source(&self) -> CostSource {
-        match (self.reported, self.computed) {
-            (0, 0) => CostSource::Unknown,
-            (_, 0) => CostSource::Reported,
-            (..) => CostSource::Computed,
+        match self.full_cost().1 {
+            "unknown" => CostSource::Unknown,
+            "reported" => CostSource::Reported,
+            _ => CostSource::Computed,
         }
     }
 
-    /// The cost, and where the figure is from; `None` when nothing of it has a price.
+    /// The cost, and where the figure is from; `None` when nothing of it has a price, or no tokens are known.
     pub fn cost(&self) -> (Option<f64>, &'static str) {
         match (self.reported, self.computed) {
             (0, 0) => (None, "unknown"),
+            (0, _) if !self.has_tokens() && self.cost <= 0.0 => (None, "unknown"),
             (0, _) => (Some(self.cost), "computed"),
             (_, 0) => (Some(self.cost), "reported"),
             _ => (Some(self.cost), "mixed"),
         }
+    }
+
+    /// The cost of all of it, as for the result of a session; `None` when a part of it has no price.
+    pub fn full_cost(&self) -> (Option<f64>, &'static str) {
+        if self.unpriced_tokens > 0 { (None, "unknown") } else { self.cost() }
     }
 }
 

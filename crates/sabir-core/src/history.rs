@@ -8,12 +8,14 @@
 //!   and costs little more than finding the lines.
 
 mod account;
+mod identity;
 mod ledger;
 mod numbers;
 mod records;
 mod stretch;
 
 pub use account::{Account, Key, Totals};
+pub use identity::{Continued, OpenResponse, ResponseLine, Sent, is_unique};
 pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
 pub use records::Records;
 pub use stretch::Stretch;
@@ -21,7 +23,7 @@ pub use stretch::Stretch;
 use crate::agent::DialectEntry;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 9;
+pub const REVISION: u32 = 10;
 
 /// Where an agent keeps its logs and how they are read.
 #[derive(Debug, Clone, Copy)]

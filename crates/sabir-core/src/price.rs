@@ -41,6 +41,8 @@ pub struct Table {
     prefixes: BTreeMap<String, BTreeSet<Arc<str>>>,
     /// Prices by folded name.
     models: BTreeMap<String, Listed>,
+    /// The limits of all tiers of all models, ascending.
+    thresholds: BTreeSet<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +93,7 @@ pub struct Tier {
     pub cache_write_1h: Option<f64>,
 }
 
-/// The prices of requests whose inputs are about as long, in US dollars per million tokens.
+/// The prices of one tier of a model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     input: Option<f64>,
@@ -99,10 +101,6 @@ pub struct Rates {
     cache_read: Option<f64>,
     cache_write_5m: Option<f64>,
     cache_write_1h: Option<f64>,
-    /// They hold for longer inputs than this,
-    above: Option<u64>,
-    /// and for none that is longer than this.
-    up_to: Option<u64>,
 }
 
 /// The tokens of one request by what they cost. The classes are disjoint.
@@ -118,6 +116,16 @@ pub struct Billable {
     pub cache_write_1h: u64,
     /// Output, reasoning included.
     pub output: u64,
+}
+
+/// The tokens of any number of requests of one model, summed by price tier: the cost is that of the single requests, and
+/// the size does not depend on their number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bill {
+    /// Requests at the base price.
+    base: Billable,
+    /// The others, by the threshold that their input exceeds.
+    above: BTreeMap<u64, Billable>,
 }
 
 /// Why a text is not a price table.
@@ -203,6 +211,7 @@ impl Table {
                 source: error.to_string(),
                 prefixes: BTreeMap::new(),
                 models: BTreeMap::new(),
+                thresholds: BTreeSet::new(),
             })
         })
     }
@@ -210,7 +219,8 @@ impl Table {
     /// Reads a table.
     pub fn parse(json: &str) -> Result<Self, ParseError> {
         let file: File<'_> = serde_json::from_str(json).map_err(ParseError::Json)?;
-        let mut table = Self { taken: file.taken, source: file.source, prefixes: BTreeMap::new(), models: BTreeMap::new() };
+        let (prefixes, models, thresholds) = Default::default();
+        let mut table = Self { taken: file.taken, source: file.source, prefixes, models, thresholds };
         for (provider, Provider { prefixes, models }) in file.providers {
             let provider: Arc<str> = provider.into();
             for prefix in prefixes {
@@ -221,6 +231,7 @@ impl Table {
                     return Err(ParseError::Price(model.into_owned()));
                 }
                 price.complete(&provider);
+                table.thresholds.extend(price.tiers.iter().map(|tier| tier.above_input_tokens));
                 let listed = Listed { provider: provider.clone(), price };
                 let folded = name::fold(&model);
                 match table.models.entry(folded) {
@@ -240,6 +251,7 @@ impl Table {
             self.prefixes.entry(prefix).or_default().extend(providers);
         }
         self.models.extend(other.models);
+        self.thresholds.extend(other.thresholds);
         self.source = format!("{}, then {}", other.source, self.source);
         self.taken = other.taken;
         self
@@ -269,6 +281,12 @@ impl Table {
         listed.map(|listed| &listed.price)
     }
 
+    /// The highest threshold of any tier of any model that an input of so many tokens exceeds; 0 when there is none. Requests
+    /// with the same threshold are in the same tier, whatever their model.
+    pub fn threshold(&self, input: u64) -> u64 {
+        self.thresholds.range(..input).next_back().copied().unwrap_or(0)
+    }
+
     /// How many models it knows.
     pub fn len(&self) -> usize {
         self.models.len()
@@ -284,17 +302,17 @@ impl Price {
     /// What a request costs; `None` when it has tokens of a class whose price is not known. The whole input chooses
     /// the tier.
     pub fn cost(&self, tokens: &Billable) -> Option<CostParts> {
-        self.rates(tokens.input()).cost(tokens)
+        self.rates(self.threshold(tokens.input())).cost(tokens)
     }
 
-    /// What many requests cost of which only the sum is known: a floor, since each may have been short of every tier.
-    pub fn base_cost(&self, tokens: &Billable) -> Option<CostParts> {
-        self.rates(0).cost(tokens)
+    /// The highest threshold that an input of so many tokens exceeds; 0 for the base price.
+    pub fn threshold(&self, input: u64) -> u64 {
+        self.tiers.iter().rev().map(|tier| tier.above_input_tokens).find(|threshold| *threshold < input).unwrap_or(0)
     }
 
-    /// What tokens cost in a request with so long an input.
-    pub fn rates(&self, input: u64) -> Rates {
-        let reached = self.tiers.partition_point(|tier| tier.above_input_tokens < input);
+    /// The prices of requests whose input exceeds this threshold.
+    pub fn rates(&self, threshold: u64) -> Rates {
+        let reached = self.tiers.partition_point(|tier| tier.above_input_tokens <= threshold);
         let tier = reached.checked_sub(1).map(|last| &self.tiers[last]);
         let rate = |of_tier: fn(&Tier) -> Option<f64>, base: Option<f64>| tier.and_then(of_tier).or(base);
         Rates {
@@ -303,8 +321,6 @@ impl Price {
             cache_read: rate(|tier| tier.cache_read, self.cache_read),
             cache_write_5m: rate(|tier| tier.cache_write_5m, self.cache_write_5m),
             cache_write_1h: rate(|tier| tier.cache_write_1h, self.cache_write_1h),
-            above: tier.map(|tier| tier.above_input_tokens),
-            up_to: self.tiers.get(reached).map(|next| next.above_input_tokens),
         }
     }
 
@@ -348,12 +364,28 @@ impl Billable {
     }
 }
 
-impl Rates {
-    /// Whether a request with so long an input has these rates.
-    pub fn hold_for(&self, input: u64) -> bool {
-        self.above.is_none_or(|above| input > above) && self.up_to.is_none_or(|up_to| input <= up_to)
+impl Bill {
+    /// Adds the tokens of one request, or of several, whose input exceeds the threshold.
+    pub fn add(&mut self, threshold: u64, tokens: &Billable) {
+        let tier = if threshold == 0 { &mut self.base } else { self.above.entry(threshold).or_default() };
+        tier.add(tokens);
     }
 
+    /// Adds the requests of another bill.
+    pub fn add_all(&mut self, other: &Self) {
+        self.base.add(&other.base);
+        other.above.iter().for_each(|(threshold, tokens)| self.add(*threshold, tokens));
+    }
+
+    /// What the requests cost; `None` when there are tokens of a class whose price is not known.
+    pub fn cost(&self, price: &Price) -> Option<CostParts> {
+        let base = price.rates(0).cost(&self.base)?;
+        let mut above = self.above.iter();
+        above.try_fold(base, |sum, (threshold, tokens)| Some(sum + price.rates(*threshold).cost(tokens)?))
+    }
+}
+
+impl Rates {
     /// Whether the price of every class is known that there are tokens of.
     pub fn know(&self, tokens: &Billable) -> bool {
         let known = |tokens: u64, rate: Option<f64>| tokens == 0 || rate.is_some();

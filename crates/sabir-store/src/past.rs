@@ -1,6 +1,6 @@
 //! Everything that ran on this machine, as one list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -73,21 +73,33 @@ pub fn load(
 }
 
 /// Of each run, the session that its agent logged, as a place in the list. Nearly all agents tell its id. Where one does not,
-/// it is the only session of that agent which began in the same folder while the run went on, and used as many tokens.
+/// or was stopped before it did, it is the only session of that agent which began in the same folder while the run went on
+/// and used as many tokens. A run that knows of no tokens may have used some, so of several sessions that is the one with the
+/// same prompt.
 fn wholes(runs: &[RunLog], sessions: &[Session], logs: &[Log]) -> Vec<Option<usize>> {
     if runs.is_empty() {
         return Vec::new();
     }
     let by_id: HashMap<(&str, &str), usize> =
         sessions.iter().enumerate().map(|(place, session)| ((session.agent.id.0, &*session.id), place)).collect();
-    let whole = |run: &RunLog| match &run.session {
-        Some(id) => by_id.get(&(run.log.file.agent.id.0, id.as_str())).copied(),
-        None => {
-            let tokens = run.log.account.totals().spent.total();
-            let told = sessions.iter().enumerate().filter(|_| tokens > 0);
-            let mut alike = told.filter(|(_, session)| is_alike(run, session, logs) && session.spent(logs).total() == tokens);
-            alike.next().filter(|_| alike.next().is_none()).map(|(place, _)| place)
+    let told = |run: &RunLog| by_id.get(&(run.log.file.agent.id.0, run.session.as_deref()?)).copied();
+    let taken: HashSet<usize> = runs.iter().filter_map(told).collect();
+    let whole = |run: &RunLog| {
+        if run.session.is_some() {
+            return told(run);
         }
+        let mut alike: Vec<usize> = (0..sessions.len()).filter(|place| is_alike(run, &sessions[*place], logs)).collect();
+        match run.log.account.totals().spent.total() {
+            0 => {
+                alike.retain(|place| !taken.contains(place));
+                if alike.len() > 1 {
+                    let title = run.log.account.title();
+                    alike.retain(|place| title.is_some() && sessions[*place].account(logs).title() == title);
+                }
+            }
+            tokens => alike.retain(|place| sessions[*place].spent(logs).total() == tokens),
+        }
+        if let [one] = *alike { Some(one) } else { None }
     };
     runs.iter().map(whole).collect()
 }

@@ -177,7 +177,7 @@ fn fill(
                 tokens(spent.reasoning),
                 tokens(spent.total()),
                 whole_number(session.calls(subject.logs)),
-                sum.cost().0,
+                sum.full_cost().0,
             ])?;
         }
     }

@@ -18,11 +18,6 @@ impl Seen {
         self.numbers.contains(&number)
     }
 
-    /// The last one that was new.
-    pub(crate) fn last(&self) -> Option<u64> {
-        self.order.back().copied()
-    }
-
     /// Takes note of one; true when it is new.
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         let new = self.numbers.insert(number);
@@ -48,7 +43,7 @@ mod tests {
         let count = REMEMBERED as u64;
         assert!((0..count).all(|number| seen.insert(number)));
         assert!(!seen.insert(0) && seen.contains(0));
-        assert_eq!((seen.insert(count), seen.last()), (true, Some(count)));
+        assert!(seen.insert(count));
         assert!(!seen.contains(0) && seen.contains(1));
         assert_eq!((seen.numbers.len(), seen.order.len()), (REMEMBERED, REMEMBERED));
     }

@@ -82,7 +82,7 @@ impl SessionResultFold {
                 self.last_at = Some(at);
             }
         }
-        self.tally.event(&event.kind);
+        self.tally.event_priced(&event.kind, self.options.prices.as_ref());
         let result = &mut self.result;
         match &event.kind {
             EventKind::Started { agent, agent_version, detection } => {

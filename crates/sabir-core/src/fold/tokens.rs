@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Accounting;
 use crate::cut;
 use crate::event::{CostParts, EventKind, UsageScope};
+use crate::price::{Bill, Billable, Table};
 
 /// Tokens in classes that mean the same for every agent. `None` is unknown, not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +64,19 @@ impl Tokens {
             reasoning: *reasoning_tokens,
             undivided: undivided.map(|total| total.saturating_sub(known)),
         })
+    }
+
+    /// The tokens by what they cost.
+    fn billable(&self) -> Billable {
+        let write = self.cache_write.unwrap_or(0);
+        let write_1h = self.cache_write_1h.unwrap_or(0).min(write);
+        Billable {
+            uncached_input: self.uncached_input.unwrap_or(0),
+            cache_read: self.cache_read.unwrap_or(0),
+            cache_write_5m: write - write_1h,
+            cache_write_1h: write_1h,
+            output: self.output.unwrap_or(0),
+        }
     }
 
     /// Adds figures; what either side knows is known.
@@ -187,8 +201,9 @@ pub struct UsageSum {
     pub reported_cost: Option<f64>,
     /// The reported cost by class.
     pub reported_parts: Option<CostParts>,
-    /// Single requests, where the agent gives them: prices may depend on their size.
-    pub requests: Vec<Tokens>,
+    /// The same tokens by price tier. Tokens of a turn or a run, of which the single requests are not known, are in the base
+    /// tier.
+    pub bill: Bill,
 }
 
 type ByModel = BTreeMap<Option<String>, UsageSum>;
@@ -201,9 +216,6 @@ pub struct UsageTally {
     message: ByModel,
 }
 
-/// Beyond this many requests of one model the single ones are not kept: their sum is priced at the base price.
-const KEPT_REQUESTS: usize = 4_096;
-
 /// Beyond this many models of one scope the others are counted together. Their tokens are right, and their cost is unknown
 /// unless the agent reports it.
 const MOST_MODELS: usize = 64;
@@ -211,10 +223,20 @@ const MOST_MODELS: usize = 64;
 const OTHER_MODELS: &str = "(other models)";
 
 impl UsageTally {
-    /// Takes note of a usage event; other kinds are passed over.
+    /// Adds a usage event; ignores other kinds. Requests are sorted into the tiers of the embedded price table.
     pub fn event(&mut self, kind: &EventKind<'_>) {
+        self.event_priced(kind, None);
+    }
+
+    /// Adds a usage event whose cost will be computed with `prices`, or with the embedded table.
+    pub fn event_priced(&mut self, kind: &EventKind<'_>, prices: Option<&Table>) {
         let EventKind::Usage { cost_usd, cost_parts, model, scope, .. } = kind else { return };
         let Some(tokens) = Tokens::of_event(kind) else { return };
+        // Agents write 0 for models whose price they do not know.
+        let cost_usd = cost_usd.filter(|cost| *cost > 0.0);
+        if tokens == Tokens::default() && cost_usd.is_none() && cost_parts.is_none() {
+            return;
+        }
         let level = match scope {
             UsageScope::Message => &mut self.message,
             UsageScope::Turn => {
@@ -234,9 +256,8 @@ impl UsageTally {
         }
         let sum = level.entry(model).or_insert(first);
         sum.tokens.add(&tokens);
-        let costs_nothing = tokens.total().unwrap_or(0) == 0;
-        // Agents write 0 for models whose price they do not know.
-        match cost_usd.filter(|cost| *cost > 0.0) {
+        let costs_nothing = tokens.total() == Some(0);
+        match cost_usd {
             Some(cost) => sum.reported_cost = sum.reported_cost.map(|sum| sum + cost),
             None if costs_nothing => {}
             None => sum.reported_cost = None,
@@ -246,9 +267,12 @@ impl UsageTally {
             None if costs_nothing => {}
             None => sum.reported_parts = None,
         }
-        if *scope == UsageScope::Message && sum.requests.len() < KEPT_REQUESTS {
-            sum.requests.push(tokens);
-        }
+        let billable = tokens.billable();
+        let threshold = match scope {
+            UsageScope::Message => prices.unwrap_or_else(|| Table::embedded()).threshold(billable.input()),
+            _ => 0,
+        };
+        sum.bill.add(threshold, &billable);
     }
 
     /// What counts, by model. The model is `None` where the agent does not say.
@@ -264,8 +288,7 @@ impl UsageTally {
                         known.tokens.add(&sum.tokens);
                         known.reported_cost = known.reported_cost.zip(sum.reported_cost).map(|(a, b)| a + b);
                         known.reported_parts = known.reported_parts.zip(sum.reported_parts).map(|(a, b)| a + b);
-                        // Requests of only a part of the sum would price only that part.
-                        known.requests.clear();
+                        known.bill.add_all(&sum.bill);
                     }
                 }
             }
@@ -298,6 +321,7 @@ impl UsageTally {
 mod tests {
     use super::{TokensSource, UsageTally};
     use crate::event::{EventKind, UsageScope};
+    use crate::price::Table;
 
     fn usage(scope: UsageScope, input: u64, model: &'static str) -> EventKind<'static> {
         EventKind::Usage {
@@ -346,8 +370,48 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_unknown_and_not_zero() {
-        let tally = UsageTally::default();
+    fn usage_without_figures_is_unknown_and_not_zero() {
+        let mut tally = UsageTally::default();
+        let mut empty = usage(UsageScope::Run, 0, "a");
+        if let EventKind::Usage { input_tokens, output_tokens, .. } = &mut empty {
+            (*input_tokens, *output_tokens) = (None, None);
+        }
+        tally.event(&empty);
         assert_eq!((tally.total().total(), tally.source()), (None, TokensSource::Unknown));
+        assert!(tally.by_model().is_empty());
+        // It does not replace what is known either.
+        tally.event(&usage(UsageScope::Message, 10, "a"));
+        tally.event(&empty);
+        assert_eq!(tally.total().total(), Some(11));
+    }
+
+    #[test]
+    fn models_beyond_the_limit_are_one_and_their_tokens_count() {
+        let mut tally = UsageTally::default();
+        for number in 0..1_000_u32 {
+            let mut usage = usage(UsageScope::Message, 10, "");
+            if let EventKind::Usage { model, .. } = &mut usage {
+                *model = Some(format!("model-{number}").into());
+            }
+            tally.event(&usage);
+        }
+        assert_eq!((tally.total().total(), tally.by_model().len()), (Some(11_000), super::MOST_MODELS + 1));
+    }
+
+    #[test]
+    fn tiers_of_requests_are_kept_apart_and_totals_are_at_the_base_price() {
+        let table = Table::parse(
+            r#"{"taken":"2026-01-01","source":"a test","providers":{"p":{"models":{"a":{"input":1,"output":0,
+                "tiers":[{"aboveInputTokens":100,"input":2},{"aboveInputTokens":1000,"input":4}]}}}}}"#,
+        )
+        .expect("a table");
+        let mut tally = UsageTally::default();
+        tally.event_priced(&usage(UsageScope::Run, 5_000, "a"), Some(&table));
+        for input in [100, 101, 1_000, 1_001] {
+            tally.event_priced(&usage(UsageScope::Message, input, "a"), Some(&table));
+        }
+        let cost = tally.by_model()[&Some("a".to_owned())].bill.cost(table.find("a").expect("known"));
+        let dollars = 5_000.0 + 100.0 + 2.0 * 1_101.0 + 4.0 * 1_001.0;
+        assert_eq!(cost.map(|cost| cost.input), Some(dollars / 1e6));
     }
 }

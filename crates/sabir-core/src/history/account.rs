@@ -16,7 +16,7 @@
 use bytes::Bytes;
 
 use super::numbers::{self, Numbers};
-use super::{Ledger, Records, Response, Spent, Stretch, records};
+use super::{Ledger, OpenResponse, Records, Response, Spent, Stretch, records};
 use crate::event::Outcome;
 
 /// The [key](Response::key) of a response as it is kept, little-endian.
@@ -333,6 +333,9 @@ fn write_state(ledger: &Ledger, bytes: &mut Vec<u8>) {
         numbers::write_signed(*began, bytes);
         numbers::write(*number, bytes);
     }
+    for OpenResponse { name, request, id, input, since } in ledger.open {
+        [name, request, id, input, since].into_iter().for_each(|number| numbers::write(number, bytes));
+    }
     ledger.recent_calls.iter().for_each(|call| bytes.extend_from_slice(&call.to_le_bytes()));
 }
 
@@ -346,6 +349,12 @@ fn read_state(state: &[u8], ledger: &mut Ledger) -> Option<()> {
     ledger.step = numbers.number()?;
     for _ in 0..numbers.number()? {
         ledger.threads.push((numbers.signed()?, numbers.number()?));
+    }
+    for open in &mut ledger.open {
+        let OpenResponse { name, request, id, input, since } = open;
+        for number in [name, request, id, input, since] {
+            *number = numbers.number()?;
+        }
     }
     let (calls, rest) = numbers.0.as_chunks();
     ledger.recent_calls = calls.iter().map(|call| u64::from_le_bytes(*call)).collect();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::OpenResponse;
 use super::numbers::{self, Numbers};
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
@@ -53,6 +54,8 @@ pub struct Ledger {
     pub step: u64,
     /// Lines of their own tell the responses, so that figures in other lines repeat them.
     pub itemized: bool,
+    /// The responses that lines to come may continue: of the main agent, and of a sub-agent.
+    pub open: [OpenResponse; 2],
     /// The last tool calls, so that one that is told again is not counted again.
     pub(super) recent_calls: Vec<u64>,
 }
@@ -246,18 +249,23 @@ impl Ledger {
 
     /// Takes note of a response, or of more of one that was noted: the copy with the larger output is the later one, and a
     /// response was when it was whole. One without a time was when the line before it was.
-    pub fn respond(&mut self, mut new: Response) {
+    pub fn respond(&mut self, new: Response) {
+        self.respond_to(new.id, new);
+    }
+
+    /// The same for a response that was noted with another id, and has that of `new` from here on.
+    pub fn respond_to(&mut self, was: u64, mut new: Response) {
         if new.at == 0 {
             new.at = self.last.unwrap_or(0);
         }
-        match self.noted(new.id) {
+        match self.noted(was) {
             None => self.responses.push(new),
             Some(old) => {
-                let calls = old.calls.saturating_add(new.calls);
+                let (id, calls) = (new.id, old.calls.saturating_add(new.calls));
                 if new.spent.output > old.spent.output {
                     *old = new;
                 }
-                old.calls = calls;
+                (old.id, old.calls) = (id, calls);
             }
         }
     }
@@ -271,14 +279,22 @@ impl Ledger {
     }
 
     /// One of the last responses, by its id.
-    fn noted(&mut self, id: u64) -> Option<&mut Response> {
+    pub(crate) fn noted(&mut self, id: u64) -> Option<&mut Response> {
         let start = self.responses.len().saturating_sub(WINDOW);
         self.responses[start..].iter_mut().rev().find(|old| old.id == id)
     }
 
     /// Whether the call of that id was not seen before.
     pub fn is_new_call(&mut self, id: impl AsRef<[u8]>) -> bool {
-        let id = id_of(id);
+        self.is_new_number(id_of(id))
+    }
+
+    /// The same where calls of other responses may have the same id.
+    pub fn is_new_call_of(&mut self, response: u64, id: impl AsRef<[u8]>) -> bool {
+        self.is_new_number(id_with(id_of(id), [response]))
+    }
+
+    fn is_new_number(&mut self, id: u64) -> bool {
         let new = !self.recent_calls.contains(&id);
         if new {
             if self.recent_calls.len() >= WINDOW {
@@ -287,6 +303,11 @@ impl Ledger {
             self.recent_calls.push(id);
         }
         new
+    }
+
+    /// Forgets the tool calls so far: those to come are new, whatever their ids.
+    pub fn forget_calls(&mut self) {
+        self.recent_calls.clear();
     }
 
     /// Takes the first prompt for a title.

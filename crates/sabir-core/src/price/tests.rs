@@ -122,8 +122,8 @@ fn the_tier_is_chosen_by_the_whole_input() {
     assert_cost(price, at_limit, [0.003, 0.015, 0.0597, 0.0]);
     let above = Billable { cache_read: 199_001, ..at_limit };
     assert_cost(price, above, [0.006, 0.0225, 0.119_400_6, 0.0]);
-    assert_eq!(price.base_cost(&at_limit), price.cost(&at_limit));
-    assert_eq!(price.base_cost(&above).map(|cost| cost.output), Some(0.015));
+    assert_eq!([at_limit, above].map(|tokens| price.threshold(tokens.input())), [0, 200_000]);
+    assert_eq!([at_limit, above].map(|tokens| table.threshold(tokens.input())), [0, 200_000]);
 }
 
 #[test]

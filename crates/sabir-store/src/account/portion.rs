@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use sabir_core::history::{Account, Key, Records, Response, Spent, Stretch, id_of};
+use sabir_core::history::{Account, Key, Records, Response, Spent, Stretch, id_of, id_with};
 
 use super::Session;
 use crate::digest::DigestState;
@@ -138,7 +138,8 @@ pub(super) fn unlogged<'l>(place: usize, session: &Session, logs: &'l [Log]) -> 
             if spent.total() > 0 {
                 let response = Response {
                     copied: false,
-                    id: id_of(name),
+                    // A fork begins with the lines of the other session, so its first one is the same.
+                    id: id_with(id_of(name), [account.first().unwrap_or(0).cast_unsigned()]),
                     at: account.last().unwrap_or(0),
                     model,
                     calls: 0,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sabir_core::fold::CostSource;
 use sabir_core::history::{Paid, Response, Spent, Stretch};
-use sabir_core::price::{Billable, Price, Rates};
+use sabir_core::price::{Bill, Billable, Price};
 
 /// Figures of a row, or of all.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -57,56 +57,59 @@ impl Sum {
         self.sessions.dedup();
     }
 
-    /// Where the cost is from: of a sum, the price table as soon as it has a part in it.
+    /// Whether any tokens are known. Agents that do not report them leave responses without any.
+    pub fn has_tokens(&self) -> bool {
+        self.spent.total() > 0
+    }
+
+    /// Where the [full cost](Self::full_cost) is from: of a sum, the price table as soon as it has a part in it.
     pub fn source(&self) -> CostSource {
-        match (self.reported, self.computed) {
-            (0, 0) => CostSource::Unknown,
-            (_, 0) => CostSource::Reported,
-            (..) => CostSource::Computed,
+        match self.full_cost().1 {
+            "unknown" => CostSource::Unknown,
+            "reported" => CostSource::Reported,
+            _ => CostSource::Computed,
         }
     }
 
-    /// The cost, and where the figure is from; `None` when nothing of it has a price.
+    /// The cost, and where the figure is from; `None` when nothing of it has a price, or no tokens are known.
     pub fn cost(&self) -> (Option<f64>, &'static str) {
         match (self.reported, self.computed) {
             (0, 0) => (None, "unknown"),
+            (0, _) if !self.has_tokens() && self.cost <= 0.0 => (None, "unknown"),
             (0, _) => (Some(self.cost), "computed"),
             (_, 0) => (Some(self.cost), "reported"),
             _ => (Some(self.cost), "mixed"),
         }
     }
+
+    /// The cost of all of it, as for the result of a session; `None` when a part of it has no price.
+    pub fn full_cost(&self) -> (Option<f64>, &'static str) {
+        if self.unpriced_tokens > 0 { (None, "unknown") } else { self.cost() }
+    }
 }
 
-/// Responses of one model, added up. Tokens that have the same rates are priced together.
+/// The usage of one model, added up.
 pub(super) struct Tally<'p> {
     sum: Sum,
-    bill: Option<Bill<'p>>,
+    price: Option<&'p Price>,
+    bill: Bill,
 }
 
-struct Bill<'p> {
-    price: &'p Price,
-    rates: Rates,
-    /// What these rates hold for and is not in the sum yet.
-    tokens: Billable,
-}
-
-/// Whether the responses of a stretch cost together what they cost one by one: all of them have the same rates, or no rates
-/// are asked.
+/// Whether the responses of a stretch cost together what they cost one by one: all of them are in the base tier and have a
+/// price, or none of them is priced.
 pub(super) fn has_one_price(stretch: &Stretch, price: Option<&Price>) -> bool {
     let Some(price) = price.filter(|_| stretch.responses > 1 && stretch.cost.is_none()) else { return true };
-    let shortest = price.rates(0);
-    shortest.hold_for(stretch.longest_input) && shortest.know(&billable(&stretch.spent))
+    price.threshold(stretch.longest_input) == 0 && price.rates(0).know(&billable(&stretch.spent))
 }
 
 impl<'p> Tally<'p> {
     pub(super) fn new(price: Option<&'p Price>) -> Self {
-        let bill = price.map(|price| Bill { price, rates: price.rates(0), tokens: Billable::default() });
-        Self { sum: Sum::default(), bill }
+        Self { sum: Sum::default(), price, bill: Bill::default() }
     }
 
     /// Adds one response, or several that [have one price](has_one_price).
     pub(super) fn count(&mut self, stretch: &Stretch) {
-        let Self { sum, bill } = self;
+        let Self { sum, price, bill } = self;
         let responses = u64::from(stretch.responses);
         sum.spent.add(&stretch.spent);
         sum.responses += responses;
@@ -121,11 +124,14 @@ impl<'p> Tally<'p> {
                 sum.computed += responses;
             }
             cost => {
-                let bill = bill.as_mut().filter(|_| cost.is_none());
-                if bill.is_some_and(|bill| bill.takes(stretch, &mut sum.cost)) {
-                    sum.computed += responses;
-                } else {
-                    sum.unpriced_tokens += stretch.spent.total();
+                let tokens = billable(&stretch.spent);
+                let priced = price.filter(|_| cost.is_none()).map(|price| (price, price.threshold(stretch.longest_input)));
+                match priced.filter(|(price, threshold)| price.rates(*threshold).know(&tokens)) {
+                    Some((_, threshold)) => {
+                        bill.add(threshold, &tokens);
+                        sum.computed += responses;
+                    }
+                    None => sum.unpriced_tokens += stretch.spent.total(),
                 }
             }
         }
@@ -133,34 +139,11 @@ impl<'p> Tally<'p> {
 
     /// What was spent on that model.
     pub(super) fn finish(mut self, model: &str) -> Sum {
-        if let Some(bill) = &mut self.bill {
-            bill.settle(&mut self.sum.cost);
-        }
+        self.sum.cost += self.price.and_then(|price| self.bill.cost(price)).map_or(0.0, |parts| parts.total());
         if self.sum.unpriced_tokens > 0 {
             self.sum.unpriced.insert(model.to_owned(), self.sum.unpriced_tokens);
         }
         self.sum
-    }
-}
-
-impl Bill<'_> {
-    /// Whether what was asked for has a price, and is on the bill then.
-    fn takes(&mut self, stretch: &Stretch, cost: &mut f64) -> bool {
-        if !self.rates.hold_for(stretch.longest_input) {
-            self.settle(cost);
-            self.rates = self.price.rates(stretch.longest_input);
-        }
-        let tokens = billable(&stretch.spent);
-        let known = self.rates.know(&tokens);
-        if known {
-            self.tokens.add(&tokens);
-        }
-        known
-    }
-
-    fn settle(&mut self, cost: &mut f64) {
-        let tokens = std::mem::take(&mut self.tokens);
-        *cost += self.rates.cost(&tokens).map_or(0.0, |parts| parts.total());
     }
 }
 

@@ -1,11 +1,13 @@
 //! The journal against kills, damage, full disks and readers that watch; agents' logs and their index.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cost;
 mod damage;
 mod database;
 #[cfg(unix)]
 mod full;
 mod history;
+mod identity;
 mod kept;
 #[cfg(unix)]
 mod kill;

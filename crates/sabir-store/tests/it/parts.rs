@@ -137,3 +137,24 @@ fn a_run_is_the_session_that_its_agent_logged_though_the_name_of_the_file_has_on
     assert_eq!(listed, [(ID.to_owned(), 2, 30), (other, 1, 40)]);
     assert_eq!(past.parts.iter().map(row).collect::<Vec<_>>(), [(RUN.to_owned(), 1, 30)]);
 }
+
+#[test]
+fn a_run_that_was_stopped_before_it_told_anything_is_the_session_that_it_began() {
+    let times = ["2020-01-01T10:00:05.000Z", "2020-01-01T10:00:06.000Z"];
+    // Of two sessions that it may have begun, none is taken for it.
+    for (sessions, listed_sessions, parts) in [(1, 1, 1), (2, 3, 0)] {
+        let (folder, home) = home();
+        let journal = Journal::open(&home, RUN).expect("opened");
+        journal.meta(&meta("codex"));
+        journal.result(&serde_json::json!({"agent": "codex", "outcome": "cancelled", "models": []}));
+        journal.finish().expect("finished");
+        for (id, time) in [ID, OTHER].into_iter().zip(times).take(sessions) {
+            rollout(&folder, id, "/home/user", time);
+        }
+        let past = listed(&folder, &home);
+        assert_eq!((past.sessions.len(), past.parts.len()), (listed_sessions, parts));
+        if parts == 1 {
+            assert_eq!((past.sessions[0].id.as_str(), past.sessions[0].outcome), (ID, Outcome::Cancelled));
+        }
+    }
+}

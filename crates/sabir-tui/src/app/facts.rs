@@ -18,8 +18,8 @@ pub(crate) struct Facts {
     pub(crate) tools: usize,
     pub(crate) failed: usize,
     pub(crate) troubles: usize,
-    /// Path, lines added, lines removed; in the order in which they were first changed.
-    pub(crate) files: Vec<(String, u64, u64)>,
+    /// Path, and the lines added and removed if they are known of all changes; in the order in which they were first changed.
+    pub(crate) files: Vec<(String, Option<(u64, u64)>)>,
     pub(crate) plan: Vec<Step>,
     pub(crate) used: Used,
     pub(crate) cost: Option<f64>,
@@ -111,10 +111,12 @@ impl Facts {
                 What::File { path, added, removed, .. } => {
                     let place = *places.entry(path).or_insert(facts.files.len());
                     if place == facts.files.len() {
-                        facts.files.push((path.clone(), 0, 0));
+                        facts.files.push((path.clone(), Some((0, 0))));
                     }
-                    facts.files[place].1 += added.unwrap_or(0);
-                    facts.files[place].2 += removed.unwrap_or(0);
+                    let lines = &mut facts.files[place].1;
+                    *lines = lines
+                        .zip(added.zip(*removed))
+                        .map(|(all, one)| (all.0.saturating_add(one.0), all.1.saturating_add(one.1)));
                 }
                 What::Plan { items } => facts.plan.clone_from(items),
                 What::End { outcome, tokens, cost_usd, .. } => {

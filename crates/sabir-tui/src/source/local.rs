@@ -107,7 +107,7 @@ pub fn rows(past: &Past) -> Vec<Row> {
             started: session.first,
             last: session.last,
             tokens: session.tells_tokens(&past.logs).then(|| sum.spent.total()),
-            cost: sum.cost().0,
+            cost: sum.full_cost().0,
             cost_source: sum.source(),
             ..Row::new(
                 session.id.clone(),

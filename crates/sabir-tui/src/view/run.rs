@@ -66,13 +66,14 @@ fn meter(app: &App, run: &Run, width: usize) -> Line<'static> {
         parts[1].push(Span::styled(format!(" ({} failed)", facts.failed), palette.bad()));
     }
     if !facts.files.is_empty() {
-        let added: u64 = facts.files.iter().map(|file| file.1).sum();
-        let removed: u64 = facts.files.iter().map(|file| file.2).sum();
-        parts.push(vec![
-            Span::raw(count(facts.files.len(), "file")),
-            Span::styled(format!(" +{added}"), palette.added()),
-            Span::styled(format!(" -{removed}"), palette.removed()),
-        ]);
+        let mut part = vec![Span::raw(count(facts.files.len(), "file"))];
+        let lines: Option<Vec<(u64, u64)>> = facts.files.iter().map(|(_, lines)| *lines).collect();
+        if let Some(lines) = lines {
+            let sum = |of: fn(&(u64, u64)) -> u64| lines.iter().map(of).fold(0, u64::saturating_add);
+            part.push(Span::styled(format!(" +{}", sum(|lines| lines.0)), palette.added()));
+            part.push(Span::styled(format!(" -{}", sum(|lines| lines.1)), palette.removed()));
+        }
+        parts.push(part);
     }
     let tokens = facts.used.total.or(run.row.tokens);
     parts.push(vec![Span::raw(tokens.map_or_else(|| "— tokens".to_owned(), |tokens| format!("{} tokens", short(tokens))))]);

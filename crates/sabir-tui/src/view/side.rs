@@ -28,8 +28,9 @@ pub(super) fn draw(buffer: &mut Buffer, app: &App, run: &Run, place: Rect) {
     }
     if !facts.files.is_empty() {
         lines.push(Line::styled("FILES", palette.dim()));
-        for (path, added, removed) in &facts.files {
-            let (added, removed) = (format!(" +{added}"), format!(" -{removed}"));
+        for (path, changed) in &facts.files {
+            let [added, removed] =
+                changed.map(|(added, removed)| [format!(" +{added}"), format!(" -{removed}")]).unwrap_or_default();
             let room = width.saturating_sub(added.len() + removed.len());
             let path = tail(&readable::line(beneath(run.row.cwd.as_deref(), path)), room);
             let pad = room.saturating_sub(unicode_width::UnicodeWidthStr::width(path.as_str()));

@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
                 session.agent.id.0.to_owned(),
                 state(&past, session).to_owned(),
                 total_tokens(&past, session, sum).map_or_else(|| "—".to_owned(), grouped),
-                sum.cost().0.map_or_else(|| "—".to_owned(), cents),
+                sum.full_cost().0.map_or_else(|| "—".to_owned(), cents),
                 session.calls(&past.logs).to_string(),
                 table::fit(&visible(&folder(session.account(&past.logs).cwd())), FOLDER),
                 visible(session.account(&past.logs).title().unwrap_or("—")),
@@ -204,7 +204,7 @@ impl Spare {
 }
 
 fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
-    let (account, (cost_usd, cost_source)) = (session.account(&past.logs), sum.cost());
+    let (account, (cost_usd, cost_source)) = (session.account(&past.logs), sum.full_cost());
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,

@@ -32,15 +32,15 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let question = Question { by, since: which.since, until: which.until, zone, breakdown: arguments.breakdown };
     let prices = own.as_ref().unwrap_or_else(|| Table::embedded());
     let answer = usage::usage(&past.logs, &past.sessions, &chosen, &question, prices);
+    let asked = || past.sessions.iter().filter(|session| which.session(session, &past.logs));
+    let unknown = asked().filter(|session| !session.tells_tokens(&past.logs)).count();
     if arguments.json {
         let mut out = Out::default();
-        object(&report(&answer, by, arguments.breakdown), out.buffer())?;
+        object(&report(&answer, by, arguments.breakdown, unknown), out.buffer())?;
         out.write()?;
     } else if past.sessions.is_empty() {
         past::tell_nothing();
     } else {
-        let asked = || past.sessions.iter().filter(|session| which.session(session, &past.logs));
-        let unknown = asked().filter(|session| !session.tells_tokens(&past.logs)).count();
         if !answer.rows.is_empty() {
             show(&answer, by, arguments.breakdown)?;
         } else if unknown == 0 {
@@ -66,6 +66,9 @@ struct Report {
     by: &'static str,
     rows: Vec<Figures>,
     total: Figures,
+    /// Sessions whose logs have no token counts: what they used is not in the sums.
+    #[serde(rename = "sessionsWithoutTokens")]
+    sessions_without_tokens: usize,
 }
 
 #[derive(Serialize)]
@@ -77,7 +80,8 @@ struct Figures {
     sessions: usize,
     responses: u64,
     tool_calls: u64,
-    tokens: Tokens,
+    /// `None` when no session tells any.
+    tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_source: &'static str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -97,9 +101,10 @@ struct Tokens {
     total: u64,
 }
 
-fn report(answer: &Answer, by: By, breakdown: bool) -> Report {
+fn report(answer: &Answer, by: By, breakdown: bool, sessions_without_tokens: usize) -> Report {
     let rows = answer.rows.iter().map(|(key, row)| row_figures(Some(key.as_str()), row, breakdown)).collect();
-    Report { schema: "sabir.usage/1", by: by.name(), rows, total: row_figures(None, &answer.total, breakdown) }
+    let total = row_figures(None, &answer.total, breakdown);
+    Report { schema: "sabir.usage/1", by: by.name(), rows, total, sessions_without_tokens }
 }
 
 fn row_figures(key: Option<&str>, row: &Row, breakdown: bool) -> Figures {
@@ -110,12 +115,14 @@ fn row_figures(key: Option<&str>, row: &Row, breakdown: bool) -> Figures {
 fn figures(key: Option<&str>, sum: &Sum) -> Figures {
     let Spent { input, cache_read, cache_write, output, reasoning, .. } = sum.spent;
     let (cost_usd, cost_source) = sum.cost();
+    let total = sum.spent.total();
+    let tokens = Tokens { uncached_input: input, cache_read, cache_write, output, reasoning, total };
     Figures {
         key: key.map(str::to_owned),
         sessions: sum.sessions.len(),
         responses: sum.responses,
         tool_calls: sum.calls,
-        tokens: Tokens { uncached_input: input, cache_read, cache_write, output, reasoning, total: sum.spent.total() },
+        tokens: sum.has_tokens().then_some(tokens),
         cost_usd,
         cost_source,
         unpriced: sum.unpriced.clone(),
@@ -154,7 +161,8 @@ fn cells(key: &str, sum: &Sum, bar: &str) -> Vec<String> {
     let Spent { input, cache_read, cache_write, output, .. } = sum.spent;
     let cost = sum.cost().0.map_or_else(|| "—".to_owned(), amount);
     let mut cells = vec![key.to_owned(), sum.sessions.len().to_string()];
-    cells.extend([input, cache_read, cache_write, output, sum.spent.total()].map(grouped));
+    let count = |tokens: u64| if sum.has_tokens() { grouped(tokens) } else { "—".to_owned() };
+    cells.extend([input, cache_read, cache_write, output, sum.spent.total()].map(count));
     cells.extend([cost, bar.to_owned()]);
     cells
 }

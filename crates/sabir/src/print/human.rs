@@ -44,13 +44,18 @@ struct Speech {
 }
 
 /// What was done, in figures: what a long run did need not be kept for its table.
-#[derive(Default)]
 struct Did {
     calls: usize,
     failed: usize,
     files: usize,
-    added: u64,
-    removed: u64,
+    /// Lines added and removed; `None` once the counts of one change are unknown.
+    lines: Option<(u64, u64)>,
+}
+
+impl Default for Did {
+    fn default() -> Self {
+        Self { calls: 0, failed: 0, files: 0, lines: Some((0, 0)) }
+    }
 }
 
 impl Did {
@@ -61,8 +66,8 @@ impl Did {
         }
         for change in over.file_changes.drain(..) {
             self.files += 1;
-            self.added += change.added.unwrap_or(0);
-            self.removed += change.removed.unwrap_or(0);
+            let lines = self.lines.zip(change.added.zip(change.removed));
+            self.lines = lines.map(|(all, one)| (all.0.saturating_add(one.0), all.1.saturating_add(one.1)));
         }
         over.turns.clear();
     }
@@ -327,7 +332,8 @@ impl Human {
         if let Some(cause) = result.cause {
             let _ = write!(outcome, " ({cause})");
         }
-        let Did { calls, failed, files, added, removed } = self.did;
+        let Did { calls, failed, files, lines } = self.did;
+        let lines = lines.map_or_else(String::new, |(added, removed)| format!(" (+{added} -{removed})"));
         let tools = match (calls, failed) {
             (0, _) => "none".to_owned(),
             (all, 0) => all.to_string(),
@@ -338,7 +344,7 @@ impl Human {
             ("model", result.model.clone().unwrap_or_else(|| "—".to_owned())),
             ("turns", result.turns.map_or_else(|| "—".to_owned(), |turns| turns.to_string())),
             ("tools", tools),
-            ("files", format!("{files} (+{added} -{removed})")),
+            ("files", format!("{files}{lines}")),
             ("tokens", tokens(result)),
             ("cost", cost(result)),
             ("time", result.duration_ms.map_or_else(|| "—".to_owned(), duration)),
@@ -383,4 +389,33 @@ fn cost(result: &SessionResult) -> String {
 /// The last place up to `at` where a character starts.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use sabir_core::event::{Change, ChangeSource};
+    use sabir_core::fold::{FileChange, Over};
+
+    use super::Did;
+
+    #[test]
+    fn line_counts_of_changes_are_unknown_once_those_of_one_are() {
+        let change = |lines: Option<u64>| FileChange {
+            path: "a.txt".to_owned(),
+            change: Change::Update,
+            from: None,
+            added: lines,
+            removed: lines,
+            tool_call_id: None,
+            source: ChangeSource::Reported,
+        };
+        let lines = |counts: &[Option<u64>]| {
+            let mut did = Did::default();
+            did.count(&mut Over { file_changes: counts.iter().copied().map(change).collect(), ..Over::default() });
+            (did.files, did.lines)
+        };
+        assert_eq!(lines(&[]), (0, Some((0, 0))));
+        assert_eq!(lines(&[Some(2), Some(3)]), (2, Some((5, 5))));
+        assert_eq!(lines(&[Some(2), None]), (2, None));
+    }
 }

@@ -241,6 +241,9 @@ fn what_is_not_told_is_not_taken_for_nothing() {
     assert_eq!(said(&["usage", "--since", "2026-11-15T18:00:00Z", "--until", "2026-11-15T18:09:00Z"]), note(1, 1));
     assert_eq!(said(&["usage", "--until", "2025-12"]), "note: nothing that was spent is like that\n");
     assert_eq!(said(&["usage", "--json"]), "");
+    let report = &home.objects(&["usage", "--json", "--since", "2026-11-15T18:00:00Z", "--until", "2026-11-15T18:09:00Z"])[0];
+    assert_eq!((&report["total"]["tokens"], &report["total"]["costUsd"]), (&Value::Null, &Value::Null), "{report}");
+    assert_eq!(report["sessionsWithoutTokens"], 1, "{report}");
 }
 
 #[test]

@@ -7,12 +7,16 @@ use serde_json::value::RawValue;
 use super::wire::{Abandoned, ApiMessage, Usage};
 use crate::dialect::Facts;
 use crate::event::{EventKind, Text, ToolStatus, UsageScope};
+use crate::history::{Continued, OpenResponse, ResponseLine};
 use crate::json;
 
 /// One agent's current message.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    pub(super) message_id: String,
+    /// Which lines to come are of this message; `None` before the first one.
+    pub(super) open: Option<OpenResponse>,
+    /// May be empty.
+    message_id: String,
     pub(super) model: Option<String>,
     /// What deltas said of the blocks whose whole copy has not come.
     pub(super) streamed: Vec<String>,
@@ -23,12 +27,30 @@ pub(super) struct Lane {
     /// Whether the output figure is the final one.
     usage_complete: bool,
     pub(super) stop_reason: Option<String>,
+    /// Its figures were told when it came before.
+    pub(super) is_counted: bool,
 }
 
 impl Lane {
-    /// A message of that id begins.
-    pub(super) fn of(message_id: &str) -> Self {
-        Self { message_id: message_id.to_owned(), ..Self::default() }
+    /// Whether a piece with that id is of this message, as nearly all pieces are.
+    pub(super) fn is_in(&self, message_id: &str) -> bool {
+        !message_id.is_empty() && self.message_id == message_id && self.open.is_some_and(|open| open.is_last())
+    }
+
+    /// Goes on to the message that a line is of. A new message of the main agent is a new turn. `place` is the number of the
+    /// line.
+    pub(super) fn next(&mut self, message_id: &str, line: &ResponseLine<'_>, place: u64, facts: &mut Facts<'_>) -> Continued {
+        let mut open = self.open.unwrap_or_default();
+        let continued = open.next(line, || place);
+        if continued.is_new {
+            self.close(facts);
+            *self = Self { message_id: message_id.to_owned(), ..Self::default() };
+            if facts.parent.is_none() {
+                facts.push(EventKind::TurnStart { turn: 0 });
+            }
+        }
+        self.open = Some(open);
+        continued
     }
 
     pub(super) fn id<'a>(&self) -> Option<Cow<'a, str>> {
@@ -77,10 +99,17 @@ impl Lane {
         });
     }
 
+    /// The figures of a line of the log are whole as far as the response was when it was written: the largest output counts.
+    pub(super) fn log_usage(&mut self, usage: Usage) {
+        let output = |usage: Option<Usage>| usage.and_then(|usage| usage.output_tokens);
+        if !self.usage_complete || output(Some(usage)) > output(self.usage) {
+            self.complete_usage(usage);
+        }
+    }
+
     pub(super) fn tell_usage(&mut self, facts: &mut Facts<'_>) {
         let Some(usage) = self.usage.take() else { return };
-        let synthetic = self.model.as_deref() == Some("<synthetic>");
-        if synthetic {
+        if self.is_counted || self.model.as_deref() == Some("<synthetic>") {
             return;
         }
         facts.push(EventKind::Usage {
@@ -102,7 +131,7 @@ impl Lane {
 
     pub(super) fn close(&mut self, facts: &mut Facts<'_>) {
         self.tell_usage(facts);
-        if facts.parent.is_none() && !self.message_id.is_empty() {
+        if facts.parent.is_none() && self.open.is_some() {
             facts.push(EventKind::TurnEnd { turn: 0, stop_reason: self.stop_reason.take().map(Cow::Owned) });
         }
     }

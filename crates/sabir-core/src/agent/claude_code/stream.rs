@@ -13,9 +13,10 @@ use super::fast::{self, TextDelta};
 use super::lane::Lane;
 use super::result::Results;
 use super::tools::{permission_asked, refused, tool_end, tool_start, user};
-use super::wire::{ApiMessage, Block, Control, Message, ResultLine, StreamEvent, System};
+use super::wire::{ApiMessage, Block, Control, LineIds, Message, ResultLine, StreamEvent, System};
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{Cause, EventKind, ToolKind};
+use crate::history::{Continued, ResponseLine, Sent, is_unique};
 use crate::json::{self, JsonDialect, Str, StringOr};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -40,7 +41,7 @@ impl JsonDialect for StreamJson {
 
     fn fast<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) -> bool {
         let Some(TextDelta { text, message_id }) = fast::text_delta(text) else { return false };
-        let lane = self.lane(message_id, facts);
+        let lane = self.lane_of_piece(message_id, facts);
         lane.hear(&text);
         facts.push(EventKind::Text { delta: text, message_id: Some(message_id.into()) });
         true
@@ -61,13 +62,16 @@ impl JsonDialect for StreamJson {
                 Some(StringOr::Other(message)) if wire.is_api_error_message => {
                     self.api_error(&message, wire.api_error_status, facts);
                 }
-                Some(StringOr::Other(message)) => self.assistant(*message, line, facts),
+                Some(StringOr::Other(message)) => {
+                    self.response(&message, line, facts);
+                    self.assistant(*message, line, facts);
+                }
                 _ => json::unrecognized(line, facts),
             },
             "user" => {
-                if let Some(StringOr::Other(message)) = wire.message
-                    && let Some(StringOr::Other(blocks)) = message.content
-                {
+                let Some(StringOr::Other(message)) = wire.message else { return };
+                self.sent(&message, facts);
+                if let Some(StringOr::Other(blocks)) = message.content {
                     let refused = refused(wire.tool_result_meta);
                     user(blocks, wire.tool_use_result, |id| refused.iter().any(|call| **call == *id), facts);
                 }
@@ -118,25 +122,45 @@ impl StreamJson {
         facts.parent = None;
     }
 
-    /// The lane of the facts' agent, in the message of that id. A new message of the main agent is a new turn.
-    pub(super) fn lane(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
+    /// The lane of the facts' agent.
+    pub(super) fn lane(&mut self, facts: &Facts<'_>) -> &mut Lane {
         if self.lanes.len() > LANES {
             // Sub-agents that have long gone silent; their figures were told with their messages.
             self.lanes.pop_last();
         }
-        let lane = self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default();
-        if lane.message_id != id || id.is_empty() {
-            lane.close(facts);
-            *lane = Lane::of(id);
-            if facts.parent.is_none() {
-                facts.push(EventKind::TurnStart { turn: 0 });
-            }
+        self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default()
+    }
+
+    /// The same, in the message of that id.
+    fn lane_of_piece(&mut self, id: &str, facts: &mut Facts<'_>) -> &mut Lane {
+        let lane = self.lane(facts);
+        if !lane.is_in(id) {
+            lane.next(id, &ResponseLine { message_id: Some(id.as_bytes()), ..ResponseLine::default() }, 0, facts);
         }
         lane
     }
 
+    /// Goes on to the response that a line is a part of.
+    pub(super) fn response(&mut self, message: &ApiMessage<'_>, line: &Line<'_>, facts: &mut Facts<'_>) -> Continued {
+        let ids = LineIds::of(message, line);
+        let id = message.id.as_deref().unwrap_or_default();
+        self.lane(facts).next(id, &ids.part(message, facts.at), line.number, facts)
+    }
+
+    /// Notes what was sent to the model.
+    pub(super) fn sent(&mut self, message: &ApiMessage<'_>, facts: &Facts<'_>) {
+        let has_result = match &message.content {
+            Some(StringOr::Other(blocks)) => blocks.iter().any(|block| &*block.r#type == "tool_result"),
+            _ => false,
+        };
+        if let Some(open) = &mut self.lane(facts).open {
+            open.sent(if has_result { Sent::ToolResult } else { Sent::Prompt });
+        }
+    }
+
+    /// What a line of the current response says.
     pub(super) fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
-        let lane = self.lane(message.id.as_deref().unwrap_or_default(), facts);
+        let lane = self.lane(facts);
         lane.note(&message);
         let blocks = match message.content {
             Some(StringOr::Other(blocks)) => blocks,
@@ -187,12 +211,19 @@ impl StreamJson {
         facts: &mut Facts<'a>,
     ) {
         if let ("message_start", Some(message)) = (&*event.r#type, &event.message) {
-            self.lane(message.id.as_deref().unwrap_or_default(), facts).note(message);
+            let id = message.id.as_deref().unwrap_or_default();
+            let lane = self.lane(facts);
+            // Ids that are not unique may be those of the response before.
+            if let Some(open) = lane.open.as_mut().filter(|_| !is_unique(id.as_bytes())) {
+                open.sent(Sent::Prompt);
+            }
+            lane.next(id, &ResponseLine { message_id: Some(id.as_bytes()), ..ResponseLine::default() }, 0, facts);
+            lane.note(message);
             return;
         }
         let lane = match &message_id {
-            Some(id) => self.lane(id, facts),
-            None => self.lanes.entry(facts.parent.as_deref().map(str::to_owned)).or_default(),
+            Some(id) => self.lane_of_piece(id, facts),
+            None => self.lane(facts),
         };
         match &*event.r#type {
             "content_block_start" => match event.content_block {

@@ -9,7 +9,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::Text;
+use crate::history::{ResponseLine, is_unique};
 use crate::json::{self, Str, StringOr, TextOr, Unread};
+use crate::line::Line;
+use crate::time::Timestamp;
 
 /// Any line.
 #[doc(hidden)]
@@ -56,6 +59,41 @@ pub(super) struct ApiMessage<'a> {
     pub(super) stop_reason: Option<Str<'a>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
+}
+
+/// The ids of a line beside that of its message. They are read only where that one does not identify the response.
+#[derive(Deserialize, Default)]
+pub(super) struct LineIds<'a> {
+    #[serde(borrow, default, alias = "requestId", deserialize_with = "json::lenient")]
+    request_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    uuid: Option<Str<'a>>,
+}
+
+impl<'a> LineIds<'a> {
+    /// The ids of the line that the message is in.
+    pub(super) fn of(message: &ApiMessage<'_>, line: &'a Line<'_>) -> Self {
+        match &message.id {
+            Some(id) if is_unique(id.as_bytes()) => Self::default(),
+            _ => json::parse(&line.text).unwrap_or_default(),
+        }
+    }
+
+    /// What the line tells about the response that it is a part of.
+    pub(super) fn part<'p>(&'p self, message: &'p ApiMessage<'_>, at: Option<Timestamp>) -> ResponseLine<'p> {
+        let bytes = |id: &'p Option<Str<'_>>| id.as_deref().map(str::as_bytes);
+        let input = |usage: Usage| {
+            [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens]
+                .map(|tokens| tokens.unwrap_or(0))
+        };
+        ResponseLine {
+            message_id: bytes(&message.id),
+            request_id: bytes(&self.request_id),
+            uuid: bytes(&self.uuid),
+            at: at.map(Timestamp::as_millis),
+            input: message.usage.map(input),
+        }
+    }
 }
 
 /// A content block of any type.

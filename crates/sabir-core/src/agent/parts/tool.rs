@@ -57,9 +57,18 @@ impl<'a> ToolCall<'a> {
             facts.push(plan(todos));
         }
         if status == ToolStatus::Ok {
-            push_written(id.clone(), state.input, metadata.filepath, metadata.exists, facts);
             let edits = metadata.results.into_iter().flatten().filter_map(|edited| edited.filediff);
-            for change in metadata.filediff.into_iter().chain(edits).chain(metadata.files.into_iter().flatten()) {
+            let changes = metadata.filediff.into_iter().chain(edits).chain(metadata.files.into_iter().flatten());
+            let mut changes: Vec<FileDiff<'a>> = changes.collect();
+            // Some versions report what `write` wrote in two ways.
+            match changes.iter_mut().find(|change| metadata.filepath.as_deref() == Some(&*change.file)) {
+                None => push_written(id.clone(), state.input, metadata.filepath, metadata.exists, facts),
+                Some(change) if metadata.exists == Some(false) => {
+                    change.r#type = change.r#type.take().or(Some(Str("add".into())))
+                }
+                Some(_) => {}
+            }
+            for change in changes {
                 facts.push(file_change(change, id.clone()));
             }
         }

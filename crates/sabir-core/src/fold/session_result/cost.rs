@@ -2,8 +2,8 @@
 
 use super::shape::{Cost, CostSource, ModelUse, SessionResult};
 use crate::event::CostParts;
-use crate::fold::tokens::{Tokens, TokensReport, TokensSource, UsageSum, UsageTally};
-use crate::price::{Billable, Table};
+use crate::fold::tokens::{TokensReport, TokensSource, UsageSum, UsageTally};
+use crate::price::Table;
 
 /// Fills in the models and the cost.
 pub(super) fn fill(result: &mut SessionResult, tally: &UsageTally, source: TokensSource, prices: &Table) {
@@ -53,32 +53,15 @@ pub(super) fn fill(result: &mut SessionResult, tally: &UsageTally, source: Token
 
 /// Tokens times prices, or why that can't be told.
 fn compute(sum: &UsageSum, model: Option<&str>, prices: &Table) -> Result<CostParts, String> {
-    if sum.tokens.total().unwrap_or(0) == 0 {
-        return Ok(CostParts::default());
+    match sum.tokens.total() {
+        None => return Err("the agent reports no tokens".to_owned()),
+        Some(0) => return Ok(CostParts::default()),
+        Some(_) => {}
     }
     let model = model.ok_or("the agent does not say which model it used")?;
     let price = prices.find(model).ok_or_else(|| format!("no price is known for the model {model}"))?;
     if sum.tokens.undivided.is_some() {
         return Err("the agent reports only a total, not input and output".to_owned());
     }
-    let missing = || format!("the price of {model} lacks a class of tokens that was used");
-    if sum.requests.is_empty() {
-        return price.base_cost(&billable(&sum.tokens)).ok_or_else(missing);
-    }
-    // With the single requests at hand, those above a price tier pay that tier's price.
-    sum.requests
-        .iter()
-        .try_fold(CostParts::default(), |all, request| price.cost(&billable(request)).map(|one| all + one).ok_or_else(missing))
-}
-
-fn billable(tokens: &Tokens) -> Billable {
-    let write = tokens.cache_write.unwrap_or(0);
-    let write_1h = tokens.cache_write_1h.unwrap_or(0).min(write);
-    Billable {
-        uncached_input: tokens.uncached_input.unwrap_or(0),
-        cache_read: tokens.cache_read.unwrap_or(0),
-        cache_write_5m: write - write_1h,
-        cache_write_1h: write_1h,
-        output: tokens.output.unwrap_or(0),
-    }
+    sum.bill.cost(price).ok_or_else(|| format!("the price of {model} lacks a class of tokens that was used"))
 }

@@ -1,6 +1,6 @@
 use super::{Account, Bytes, Ledger, Response};
 use crate::event::Outcome;
-use crate::history::{Paid, Spent, Stretch};
+use crate::history::{OpenResponse, Paid, Spent, Stretch};
 
 const DAY: i64 = 24 * 60 * 60_000;
 
@@ -36,6 +36,7 @@ fn full() -> Ledger {
         owner: 9,
         step: 2,
         itemized: true,
+        open: [OpenResponse { name: 1, request: u64::MAX, id: 3, input: 4, since: 5 }, OpenResponse::default()],
         ..Ledger::default()
     };
     assert!(ledger.is_new_call("a") && ledger.is_new_call("b"));

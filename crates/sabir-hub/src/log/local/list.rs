@@ -130,8 +130,11 @@ fn number(session: &Session) -> u64 {
     (u64::try_from(session.updated.as_millis()).unwrap_or(0) << 20) | (mixed & 0xF_FFFF)
 }
 
-/// What logs say was spent, in the classes of a result.
+/// What logs say was spent, in the classes of a result; nothing is known where they have no token counts.
 pub(super) fn tokens(spent: &Spent) -> Tokens {
+    if spent.total() == 0 {
+        return Tokens::default();
+    }
     Tokens {
         uncached_input: Some(spent.input),
         cache_read: Some(spent.cache_read),
@@ -167,7 +170,7 @@ fn short(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) -> 
         tool_calls: logged.calls(&past.logs),
         tokens: known.then(|| sum.spent.total()),
         usage: known.then(|| TokensReport::new(&tokens(&sum.spent), TokensSource::Summed)),
-        cost_usd: sum.cost().0.filter(|_| known || sum.reported > 0),
+        cost_usd: sum.full_cost().0.filter(|_| known || sum.reported > 0),
         cost_source: sum.source(),
         started: time(logged.first),
         last: time(logged.last),

@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use super::super::wire::ModelUsage;
 use crate::event::Outcome;
-use crate::history::{Ledger, Response, Spent, id_of};
+use crate::history::{Ledger, Response, ResponseLine, Sent, Spent, id_of, id_with};
 use crate::json::{self, NotJson, Str, Walk};
 
 /// Takes note of a line.
@@ -17,6 +17,7 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
         Ok(line) => match line.r#type {
             Some(b"assistant") => assistant(ledger, &line),
             Some(b"user") => user(ledger, &line),
+            Some(RESULT) => ledger.open.iter_mut().for_each(|open| open.sent(Sent::ToolResult)),
             Some(b"attachment") => {
                 head(ledger, &line);
                 ledger.outcome = Some(Outcome::Limited);
@@ -32,6 +33,9 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
     }
 }
 
+/// The type of a line of the user that is not read beyond its beginning, since it is the result of a tool.
+const RESULT: &[u8] = b"result of a tool";
+
 /// A line as far as it is needed here.
 #[derive(Default)]
 struct Line<'a> {
@@ -40,6 +44,8 @@ struct Line<'a> {
     session_id: Option<Str<'a>>,
     cwd: Option<Str<'a>>,
     version: Option<Str<'a>>,
+    uuid: Option<&'a [u8]>,
+    request_id: Option<&'a [u8]>,
     is_meta: bool,
     is_sidechain: bool,
     is_api_error_message: bool,
@@ -63,6 +69,8 @@ struct Message<'a> {
     more_calls: Vec<&'a [u8]>,
     /// Its first text, as it is written.
     text: Option<&'a [u8]>,
+    /// There is the result of a tool in it.
+    has_result: bool,
 }
 
 impl<'a> Line<'a> {
@@ -81,6 +89,7 @@ impl<'a> Line<'a> {
                     match line.r#type {
                         Some(b"assistant" | b"cost-state") => {}
                         Some(b"user") if untitled || !is_result(text) => {}
+                        Some(b"user") => return Ok(Self { r#type: Some(RESULT), ..Self::default() }),
                         Some(b"attachment") if line.is_out_of_turns && !line.is_sidechain => {}
                         _ => return Ok(Self::default()),
                     }
@@ -89,6 +98,8 @@ impl<'a> Line<'a> {
                 b"sessionId" if known.session.is_none() => line.session_id = walk.text()?,
                 b"cwd" if known.cwd.is_none() => line.cwd = walk.text()?,
                 b"version" if known.version.is_none() => line.version = walk.text()?,
+                b"uuid" => line.uuid = walk.word()?,
+                b"requestId" => line.request_id = walk.word()?,
                 b"isMeta" => line.is_meta = walk.is_true()?,
                 b"isSidechain" => line.is_sidechain = walk.is_true()?,
                 b"isApiErrorMessage" => line.is_api_error_message = walk.is_true()?,
@@ -156,6 +167,7 @@ impl<'a> Message<'a> {
                 Some(_) => self.more_calls.extend(id),
             },
             Some(b"text") => self.text = self.text.or(text),
+            Some(b"tool_result") => self.has_result = true,
             _ => {}
         }
         Ok(())
@@ -176,6 +188,8 @@ fn head(ledger: &mut Ledger, line: &Line<'_>) {
 
 fn user(ledger: &mut Ledger, line: &Line<'_>) {
     head(ledger, line);
+    let sent = if line.message.has_result { Sent::ToolResult } else { Sent::Prompt };
+    ledger.open[usize::from(line.is_sidechain)].sent(sent);
     // How a prompt begins says all that is wanted.
     let enough = if ledger.title.is_none() { 2_048 } else { 256 };
     let Some(text) = line.message.text.and_then(|text| Walk::over(text).text_up_to(enough).ok()?) else { return };
@@ -199,28 +213,40 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         ledger.outcome = Some(Outcome::Failed);
         return;
     }
-    let (Some(id), Some(model), Some(spent)) = (message.id, message.model, message.spent) else { return };
-    if model == b"<synthetic>" {
+    if message.model == Some(b"<synthetic>") {
         return;
     }
     if !line.is_sidechain {
         let done = matches!(message.stop_reason, Some(b"end_turn" | b"stop_sequence"));
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
-    let calls = message.call.iter().chain(&message.more_calls).filter(|id| ledger.is_new_call(id)).count();
-    let Ok(model) = number_of(ledger, model) else {
+    let number = ledger.responses.len() as u64;
+    let session = ledger.session.as_deref().map_or(0, id_of);
+    let part = ResponseLine {
+        message_id: message.id,
+        request_id: line.request_id,
+        uuid: line.uuid,
+        at: line.at,
+        input: message.spent.map(|spent| [spent.input, spent.cache_read, spent.cache_write]),
+    };
+    let part = ledger.open[usize::from(line.is_sidechain)].next(&part, || id_with(session, [number]));
+    // Whoever numbers the responses of each session may number the calls of each response.
+    let response = if part.is_unique { part.id } else { 0 };
+    if part.is_new && !part.is_unique && ledger.noted(part.id).is_none() {
+        ledger.forget_calls();
+    }
+    let calls = message.call.iter().chain(&message.more_calls).filter(|id| ledger.is_new_call_of(response, id)).count();
+    let calls = u16::try_from(calls).unwrap_or(u16::MAX);
+    let Some(spent) = message.spent else {
+        ledger.calls = ledger.calls.saturating_add(calls);
+        return;
+    };
+    let Ok(model) = number_of(ledger, message.model.unwrap_or(b"unknown")) else {
         ledger.bad_lines += 1;
         return;
     };
-    ledger.respond(Response {
-        copied: false,
-        id: id_of(id),
-        at: line.at.unwrap_or(0),
-        model,
-        calls: u16::try_from(calls).unwrap_or(u16::MAX),
-        spent,
-        cost: None,
-    });
+    let at = line.at.unwrap_or(0);
+    ledger.respond_to(part.was, Response { copied: false, id: part.id, at, model, calls, spent, cost: None });
 }
 
 /// The number of a model by its name as it is written.

@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::super::stream::StreamJson;
 use super::super::tools::user;
-use super::super::wire::{ApiMessage, ModelUsage, PermissionDecision, Structured};
+use super::super::wire::{ApiMessage, LineIds, ModelUsage, PermissionDecision, Structured};
 use super::{INTERRUPTED, is_furniture};
 use crate::dialect::{End, Facts, HeldTexts, Seen, Verdict};
 use crate::event::{Cause, EventKind, Outcome, Text};
-use crate::history::{Spent, id_of};
+use crate::history::Spent;
 use crate::json::{self, JsonDialect, Str, StringOr, Unread};
 use crate::line::Line;
 use crate::time::Timestamp;
@@ -207,27 +207,31 @@ impl Log {
             }
             return;
         }
-        let id = message.id.as_deref().unwrap_or_default().to_owned();
-        let number = id_of(&id);
-        let of_main = self.messages.contains(number);
-        match &facts.parent {
-            // A side question starts with a copy of what the main agent said.
-            Some(_) if of_main => return,
-            Some(_) => {}
-            None => self.main_message(number, &message),
+        let ids = LineIds::of(&message, line);
+        let id = ids.part(&message, facts.at).id(|| line.number);
+        let is_known = self.messages.contains(id);
+        // A side question starts with a copy of what the main agent said.
+        if facts.parent.is_some() && is_known {
+            return;
+        }
+        let is_new = self.stream.response(&message, line, facts).is_new;
+        if facts.parent.is_none() {
+            self.messages.insert(id);
+            self.main_message(is_new, &message);
         }
         let (usage, stop_reason) = (message.usage, message.stop_reason.as_deref().map(str::to_owned));
         self.stream.assistant(*message, line, facts);
-        let lane = self.stream.lane(&id, facts);
+        let lane = self.stream.lane(facts);
+        lane.is_counted |= is_new && is_known;
         if let Some(usage) = usage {
-            lane.complete_usage(usage);
+            lane.log_usage(usage);
         }
         lane.stop_reason = stop_reason.or(lane.stop_reason.take());
     }
 
     /// Takes note of what the main agent says and of why it stopped.
-    fn main_message(&mut self, number: u64, message: &ApiMessage<'_>) {
-        if self.messages.insert(number) || self.messages.last() != Some(number) {
+    fn main_message(&mut self, is_new: bool, message: &ApiMessage<'_>) {
+        if is_new {
             self.answer.clear();
         }
         texts_of(message).for_each(|text| self.answer.push(text));
@@ -242,6 +246,7 @@ impl Log {
 
     fn user<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
         let Some(StringOr::Other(message)) = entry.message else { return };
+        self.stream.sent(&message, facts);
         let blocks = match message.content {
             Some(StringOr::String(text)) => return self.prompt(text.into(), entry.is_meta, facts),
             Some(StringOr::Other(blocks)) => blocks,

@@ -181,6 +181,12 @@ fn by_event(ledger: &mut Ledger, event: &[u8], at: Option<i64>, line: &[u8], res
             let prompt = parsed_payload::<ItemCompleted<'_>>(ledger, line).and_then(|completed| completed.item.text());
             entitle(ledger, prompt.as_deref());
         }
+        // The item of a call that the model made has the id of that call. Others are of calls that a script of the model made.
+        b"item_completed" => {
+            if called(line).is_some_and(|id| ledger.is_new_call(id)) {
+                ledger.calls = ledger.calls.saturating_add(1);
+            }
+        }
         // From here on only the end of the task is an end.
         b"task_started" | b"turn_started" => ledger.outcome = Some(Outcome::Incomplete),
         b"agent_message" => said(ledger),
@@ -219,6 +225,7 @@ fn failed(error: &[u8]) -> Outcome {
 
 /// A key with its quotes is not in any string, where the quotes would be escaped.
 static USER_MESSAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""item":{"type":"UserMessage""#));
+static ITEM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""item":{"type":""#));
 static CALL_ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""call_id":""#));
 static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""id":""#));
 
@@ -263,6 +270,16 @@ fn item(ledger: &mut Ledger, r#type: &[u8], line: &[u8]) {
         }
         _ => {}
     }
+}
+
+/// The id of the call that an item is of, which is near its beginning.
+fn called(line: &[u8]) -> Option<&[u8]> {
+    const BEGINNING: usize = 1_024;
+    const CALLS: &[&[u8]] = &[b"CommandExecution", b"FileChange", b"McpToolCall"];
+    let line = line.get(..BEGINNING).unwrap_or(line);
+    let item = line.get(ITEM.find(line)?..)?;
+    value(&ITEM, item).filter(|kind| CALLS.contains(kind))?;
+    value(&ID, item)
 }
 
 /// The text behind a key, as it is written.

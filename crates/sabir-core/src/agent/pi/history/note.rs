@@ -24,7 +24,7 @@ fn noted(ledger: &mut Ledger, entry: &Entry<'_>) -> Result<(), NotJson> {
         (Some(b"message"), Some(message)) => message_noted(ledger, message, at)?,
         // Summaries and what else was asked of a model beside the conversation.
         (Some(_), _) => {
-            let Some(usage) = &entry.usage else { return Ok(()) };
+            let Some(usage) = entry.usage.as_ref().filter(|usage| usage.spent.total() > 0) else { return Ok(()) };
             let model = entry.model.map(|model| number_of(ledger, model)).transpose()?;
             let id = entry.id.map(text).transpose()?.unwrap_or_default();
             respond(ledger, id.as_bytes(), model, at, usage, 0);
@@ -201,28 +201,31 @@ fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) ->
             let refused = message.is_refused.then_some(Outcome::Refused);
             let stopped = message.stop_reason.map(json::text_inside).transpose()?;
             ledger.outcome = refused.or_else(|| stopped.as_deref().map(outcome_of));
-            let Some(usage) = &message.usage else { return Ok(()) };
+            // The calls of an attempt that failed are never made.
+            let is_failed = matches!(message.stop_reason, Some(b"error" | b"aborted"));
+            let calls = if is_failed { 0 } else { u16::try_from(message.calls).unwrap_or(u16::MAX) };
+            let usage = message.usage.as_ref().filter(|usage| usage.spent.total() > 0);
+            let Some(usage) = usage else {
+                ledger.calls = ledger.calls.saturating_add(calls);
+                return Ok(());
+            };
             let model = message.model.map(|model| number_of(ledger, model)).transpose()?;
-            respond(ledger, &message.id()?, model, at, usage, message.calls);
+            respond(ledger, &message.id()?, model, at, usage, calls);
         }
         _ => {}
     }
     Ok(())
 }
 
-fn respond(ledger: &mut Ledger, id: &[u8], model: Option<u16>, at: Option<i64>, usage: &Usage, calls: usize) {
+fn respond(ledger: &mut Ledger, id: &[u8], model: Option<u16>, at: Option<i64>, usage: &Usage, calls: u16) {
     let Usage { spent, cost } = *usage;
-    // An attempt that never reached the model.
-    if spent.total() == 0 {
-        return;
-    }
     let model = model.or(ledger.model).unwrap_or_else(|| ledger.model_number("unknown"));
     ledger.respond(Response {
         copied: false,
         id: id_of(id),
         at: at.unwrap_or(0),
         model,
-        calls: u16::try_from(calls).unwrap_or(u16::MAX),
+        calls,
         spent,
         cost: cost.map(Paid::Reported),
     });
@@ -272,6 +275,21 @@ mod tests {
         assert_eq!(ledger.responses.iter().map(|response| response.model).collect::<Vec<_>>(), [0, 0, 1]);
         assert_eq!((ledger.models, ledger.bad_lines), (vec!["m1".to_owned(), "m2".to_owned()], 0));
         assert_eq!(ledger.last.zip(ledger.first).map(|(last, first)| last - first), Some(6000));
+    }
+
+    #[test]
+    fn calls_of_failed_attempts_do_not_count_and_those_without_tokens_do() {
+        let answer = |reason: &str, input: u32, time: u32| {
+            format!(
+                r#"{{"type":"message","id":"e{time}","timestamp":"2026-11-15T18:00:02.000Z","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"c","name":"bash","arguments":{{}}}}],"model":"m","usage":{{"input":{input},"output":0}},"stopReason":"{reason}","timestamp":{time}}}}}"#
+            )
+        };
+        let mut ledger = Ledger::default();
+        for line in [answer("error", 10, 1), answer("aborted", 10, 2), answer("toolUse", 10, 3), answer("toolUse", 0, 4)] {
+            note(&mut ledger, line.as_bytes());
+        }
+        let of_responses: Vec<u16> = ledger.responses.iter().map(|response| response.calls).collect();
+        assert_eq!((of_responses, ledger.calls, ledger.spent().input), (vec![0, 0, 1], 1, 30));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! does not fit is mended where that loses nothing that a dialect could use (a key given twice, half of a surrogate
 //! pair), and kept as `unrecognized` where it can't be.
 
+mod raw;
 mod read;
 mod scan;
 mod shapes;
@@ -19,6 +20,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
+pub use raw::RawJson;
 pub(crate) use read::TEXT;
 pub(crate) use scan::Escapes;
 pub(crate) use shapes::fitting;

@@ -7,6 +7,7 @@ mod fixtures;
 mod launch;
 mod laws;
 mod ledgers;
+mod records;
 mod run;
 mod seeds;
 mod tidy;

@@ -25,6 +25,8 @@ pub struct LogTimeline {
     asked: Option<Asked>,
     /// The last prompt that was shown: an agent that repeats it says nothing new.
     shown: Option<String>,
+    /// The run of the last event.
+    run: RunId,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ struct From<'a> {
 impl LogTimeline {
     /// Of texts, so much is kept.
     pub fn new(clipping: Clipping) -> Self {
-        Self { events: Events::of_at_most(LONGEST), fold: TimelineFold::new(clipping), asked: None, shown: None }
+        Self { events: Events::of_at_most(LONGEST), fold: TimelineFold::new(clipping), asked: None, shown: None, run: "".into() }
     }
 
     /// Takes note of the next message and adds the changes that it makes. One that can't be read says nothing.
@@ -51,8 +53,13 @@ impl LogTimeline {
         let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else { return };
         match message.r#type.as_ref() {
             "event" => {
-                let Self { events, fold, asked, shown } = self;
-                events.message(&message, |event| tell(fold, asked, shown, message.seq, event, out));
+                let Self { events, fold, asked, shown, run } = self;
+                events.message(&message, |event| {
+                    if *run != event.run_id {
+                        run.clone_from(&event.run_id);
+                    }
+                    tell(fold, asked, shown, message.seq, event, out);
+                });
             }
             "prompt" => {
                 let is_of_user =
@@ -63,6 +70,14 @@ impl LogTimeline {
                     Some(asked) if message.piece().is_some_and(|(index, _)| index > 0) => asked.text.push_str(&text),
                     asked => *asked = Some(Asked { number: message.seq, at: Timestamp::parse(&message.ts), text }),
                 }
+            }
+            // An error of the runner itself, such as messages that it lost. The agent has no event for it.
+            "log" if message.level == "error" => {
+                let Some(text) = message.text() else { return };
+                let kind = EventKind::Error { message: text.into(), class: None, fatal: false };
+                let (run_id, at) = (self.run.clone(), Timestamp::parse(&message.ts));
+                let event = Event { run_id, seq: 0, at, line: None, parent_tool_call_id: None, kind };
+                self.fold.event(message.seq, &event, out);
             }
             _ => {}
         }
@@ -150,6 +165,16 @@ mod tests {
             })
             .collect();
         assert_eq!(told, ["run m", &"do it, ".repeat(9), "hello there", "and that"]);
+    }
+
+    #[test]
+    fn an_error_of_the_runner_is_in_the_timeline() {
+        let mut lines = log(&Options::default(), &[STARTED, TEXT]);
+        lines.extend_from_slice(
+            br#"{"sessionId":"r","ts":"2026-01-02T03:04:05Z","type":"log","level":"error","seq":9,"payload":{"text":"message 8 was lost"}}"#,
+        );
+        let item = timeline(&lines).items.pop().expect("an item");
+        assert!(matches!(&item.what, What::Error { message, fatal: false, .. } if message == "message 8 was lost"), "{item:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! pair), and kept as `unrecognized` where it can't be.
 
 mod frame;
+mod raw;
 mod read;
 mod scan;
 mod shapes;
@@ -21,6 +22,7 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
 pub use frame::{Fit, Frame, Framed};
+pub use raw::RawJson;
 pub(crate) use read::TEXT;
 pub(crate) use scan::Escapes;
 pub(crate) use shapes::fitting;

@@ -9,19 +9,15 @@
 mod connection;
 pub(crate) mod http;
 
-use std::borrow::Cow;
-
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderValue;
 use axum::response::Response;
-use sabir_core::time::Timestamp;
+use sabir_core::view::envelope::read;
 use sabir_protocol::batch::{self, HEAD, NotABatch};
 use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SUBPROTOCOL, SessionId, VERSION};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::Deed;
@@ -106,21 +102,6 @@ fn fit_welcome(orders: &mut Vec<Order>) {
     orders.truncate(count);
 }
 
-/// The fields of a message that the hub reads.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageHead<'a> {
-    #[serde(borrow)]
-    session_id: Cow<'a, str>,
-    seq: u64,
-    #[serde(borrow)]
-    ts: Cow<'a, str>,
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    payload: &'a RawValue,
-}
-
 /// A batch that may be applied, with its share of the room.
 struct Ready {
     append: Append,
@@ -152,22 +133,8 @@ fn check(line: &[u8], session: &SessionId, seq: u64) -> Result<(), &'static str>
     if line.len() > MAX_MESSAGE {
         return Err("it is too long");
     }
-    // What the hub does not read must be text as well.
-    let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
-    let head: MessageHead<'_> = serde_json::from_str(line).map_err(|_| "it is not a message")?;
-    if head.session_id != session.as_str() {
-        return Err("it is of another session");
-    }
-    if head.seq != seq {
-        return Err("it has another number");
-    }
-    if Timestamp::parse(&head.ts).is_none() {
-        return Err("its time is not RFC 3339");
-    }
-    if head.r#type.is_empty() || !head.payload.get().starts_with('{') {
-        return Err("it has no type or no payload");
-    }
-    Ok(())
+    let number = read::check(line, session.as_str())?;
+    if number == seq { Ok(()) } else { Err("it has another number") }
 }
 
 /// What is to be done once it is known what became of a batch.

@@ -8,16 +8,20 @@
 //! It is a journal (`sabir-store`). Each opening begins with a meta record, which is synced before anybody is told of the
 //! opening: so no two openings have the same epoch, whatever is killed when. A message's number is in its JSON; numbers have no
 //! gap over all openings. What there is to know at an opening, the files say; nothing is written down beside them.
+//!
+//! A damaged outbox is repaired when it is opened. Nothing is overwritten: the messages that can be read are appended once more,
+//! between two meta records, with an error message in place of each one that is lost. From then on readers begin there.
 
 mod found;
 mod pages;
+mod repair;
 
 use std::fs;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use sabir_core::view::envelope::read::Message;
+use sabir_core::view::envelope::read::{self, Message};
 use sabir_protocol::{MAX_MESSAGE, SessionId};
 use sabir_store::{Cursor, Home, Journal, Kind, Options, RunFolder, Trouble, Why};
 use serde::{Deserialize, Serialize};
@@ -25,6 +29,9 @@ use serde::{Deserialize, Serialize};
 use crate::Failure;
 pub use found::{Found, LastRun};
 pub use pages::{Page, Pages};
+use repair::Rebuild;
+pub use repair::Repair;
+pub(crate) use repair::note;
 
 /// The first record of each opening.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +47,12 @@ struct Meta {
     /// All that was in the log when this was written had been taken by everybody. Written at a good end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     delivered: bool,
+    /// Messages of this opening were validated when they were appended. Earlier versions did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    checked: bool,
+    /// The messages that follow, or that came before, are a copy of all that can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rebuild: Option<Rebuild>,
 }
 
 const SCHEMA: &str = "sabir.outbox/1";
@@ -69,6 +82,10 @@ pub struct Outbox {
     last: AtomicU64,
     /// The record that this opening began with; messages follow it one after another.
     begun: Cursor,
+    /// The record before the first message that counts.
+    origin: Cursor,
+    /// What was repaired when it was opened.
+    repair: Repair,
     /// Where some messages are, so that a reader need not look from the beginning.
     marks: Mutex<Vec<Mark>>,
 }
@@ -91,7 +108,7 @@ impl Outbox {
             return Ok(None);
         }
         if !folder.is_live() && !found::begins(&folder)? {
-            // It was killed before its first record was synced, so nobody has heard of it.
+            // It was killed before its first record was synced, so nobody has heard of it and nothing is lost.
             let failed = |error| Failure::delivery(format!("can't clear {}: {error}", folder.path().display()));
             for number in folder.segments().map_err(failed)? {
                 fs::remove_file(folder.segment(number)).map_err(failed)?;
@@ -99,24 +116,60 @@ impl Outbox {
             return Ok(None);
         }
         let journal = journal(&folder, Cursor::START)?;
-        let mut marks = Vec::new();
-        let Some((meta, found)) = found::read(&folder, &mut marks)? else {
-            return Err(Failure::delivery(format!("the log in {} is damaged: it has no beginning", folder.path().display())));
-        };
-        if meta.schema != SCHEMA || meta.session != *session {
-            let what = format!("the log in {} is not that of the session {session}", folder.path().display());
-            return Err(Failure::usage(what).hint("a newer version may have written it"));
+        let mut log = found::read(&folder, session)?;
+        let mut repair = Repair::default();
+        if log.is_damaged {
+            repair = repair::rebuild(&journal, &folder, &log)?;
+            log = found::read(&folder, session)?;
         }
-        Self::begin(journal, folder, meta, found, marks).map(Some)
+        // Who had told everybody everything can have lost no more than its end.
+        repair.torn_bytes = if log.found.delivered { 0 } else { journal.left().cut };
+        let outbox = Self::begin(journal, folder, log, repair)?;
+        if outbox.repair.torn_bytes > 0 {
+            let text = format!(
+                "the outbox ends in {} bytes that can't be read: message {} and some after it may be lost",
+                outbox.repair.torn_bytes,
+                outbox.last() + 1,
+            );
+            outbox.put(&note(session.as_str(), outbox.last() + 1, "error", None, &text));
+        }
+        Ok(Some(outbox))
+    }
+
+    /// Reads the log of a session and says what a repair would do, and how many messages there are then. Changes nothing; `None` when
+    /// there is no log.
+    pub fn check(home: &Home, session: &SessionId) -> Result<Option<(Repair, u64)>, Failure> {
+        let folder = home.outbox(session.as_str())?;
+        if !folder.exists() || !found::begins(&folder)? {
+            return Ok(None);
+        }
+        let log = found::read(&folder, session)?;
+        let mut repair = Repair::default();
+        if log.is_damaged {
+            repair = found::messages(&folder, &log, u32::MAX, &mut |_| Ok(()))?;
+        }
+        repair.torn_bytes = if log.found.delivered { 0 } else { log.torn_bytes };
+        Ok(Some((repair, log.found.last - log.meta.after)))
     }
 
     /// Begins the log of a session.
     pub fn create(home: &Home, session: &SessionId, writer: String, place: Place) -> Result<Self, Failure> {
         let folder = home.outbox(session.as_str())?;
         let journal = journal(&folder, Cursor { epoch: place.epoch.saturating_sub(1), seq: place.after })?;
-        let meta = Meta { schema: SCHEMA.to_owned(), session: session.clone(), writer, after: place.after, delivered: false };
+        let meta = Meta {
+            schema: SCHEMA.to_owned(),
+            session: session.clone(),
+            writer,
+            after: place.after,
+            delivered: false,
+            checked: true,
+            rebuild: None,
+        };
+        // A log can't be taken up without its first record, so there are two of it.
+        put_meta(&journal, &meta)?;
         let found = Found { last: place.after, ..Found::default() };
-        Self::begin(journal, folder, meta, found, Vec::new())
+        let log = found::Log { meta, found, marks: Vec::new(), origin: Cursor::START, is_damaged: false, torn_bytes: 0 };
+        Self::begin(journal, folder, log, Repair::default())
     }
 
     /// A new id of a log.
@@ -124,9 +177,12 @@ impl Outbox {
         uuid::Uuid::new_v4().to_string()
     }
 
-    fn begin(journal: Journal, folder: RunFolder, meta: Meta, found: Found, marks: Vec<Mark>) -> Result<Self, Failure> {
-        let begun = put_meta(&journal, &Meta { delivered: false, ..meta.clone() })?;
-        Ok(Self { journal, folder, last: AtomicU64::new(found.last), begun, meta, found, marks: Mutex::new(marks) })
+    fn begin(journal: Journal, folder: RunFolder, log: found::Log, repair: Repair) -> Result<Self, Failure> {
+        let found::Log { meta, found, marks, origin, .. } = log;
+        let meta = Meta { delivered: false, checked: true, rebuild: None, ..meta };
+        let begun = put_meta(&journal, &meta)?;
+        let (last, marks) = (AtomicU64::new(found.last), Mutex::new(marks));
+        Ok(Self { journal, folder, meta, found, last, begun, origin, repair, marks })
     }
 
     /// The session.
@@ -154,26 +210,61 @@ impl Outbox {
         &self.found
     }
 
+    /// What was damaged when the log was opened, and is repaired.
+    pub fn repair(&self) -> &Repair {
+        &self.repair
+    }
+
     /// The number of the last message.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
     }
 
     /// Appends messages: whole lines, each with its line feed, whose numbers go on from the last. Nothing waits for the disk.
+    ///
+    /// A hub refuses a line that is no message of this log, and everything after it. So such a line is left out, and an error
+    /// message has its number.
     pub fn append(&self, lines: &[u8]) {
+        let session = &self.meta.session;
+        let mut is_broken = false;
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let shorter = if line.len() > MAX_MESSAGE { left_out(line) } else { None };
-            let line = shorter.as_deref().unwrap_or(line);
-            let Some(cursor) = self.journal.append(Kind::Message, millis(), |out| out.extend_from_slice(line)) else {
-                return;
-            };
-            let message = self.last.load(Ordering::Acquire) + 1;
-            if message.is_multiple_of(MARKED) {
-                let before = Cursor { seq: cursor.seq - 1, ..cursor };
-                self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Mark { message, before });
+            let next = self.last() + 1;
+            match read::check(line, session.as_str()) {
+                Ok(seq) if seq >= next => {
+                    for lost in next..seq {
+                        self.put(&note(session.as_str(), lost, "error", None, "a message that is not valid was left out"));
+                    }
+                    is_broken = false;
+                    if line.len() > MAX_MESSAGE {
+                        let text = format!("a message of {} bytes is too long to be sent and was left out", line.len());
+                        let order = serde_json::from_slice::<Message<'_>>(line).ok().and_then(|message| message.order());
+                        self.put(&note(session.as_str(), seq, "warn", order, &text));
+                    } else {
+                        self.put(line);
+                    }
+                }
+                // It is there already.
+                Ok(_) => {}
+                // Pieces of one message that is broken follow each other.
+                Err(_) if is_broken => {}
+                Err(why) => {
+                    is_broken = true;
+                    let text = format!("a message that is not valid was left out: {why}");
+                    self.put(&note(session.as_str(), next, "error", None, &text));
+                }
             }
-            self.last.store(message, Ordering::Release);
         }
+    }
+
+    /// Appends the message with the next number.
+    fn put(&self, line: &[u8]) {
+        let Some(cursor) = self.journal.append(Kind::Message, millis(), |out| out.extend_from_slice(line)) else { return };
+        let message = self.last.load(Ordering::Acquire) + 1;
+        if message.is_multiple_of(MARKED) {
+            let before = Cursor { seq: cursor.seq - 1, ..cursor };
+            self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Mark { message, before });
+        }
+        self.last.store(message, Ordering::Release);
     }
 
     /// Waits until all that was appended is on the disk.
@@ -222,7 +313,7 @@ impl Outbox {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let count = marks.partition_point(|mark| mark.message <= message);
         let mark = count.checked_sub(1).and_then(|index| marks.get(index));
-        mark.map_or((self.meta.after + 1, Cursor::START), |mark| (mark.message, mark.before))
+        mark.map_or((self.meta.after + 1, self.origin), |mark| (mark.message, mark.before))
     }
 }
 
@@ -238,24 +329,6 @@ fn journal(folder: &RunFolder, begin: Cursor) -> Result<Journal, Failure> {
             .hint("a session has one shell at a time; --session names another"),
         _ => trouble.into(),
     })
-}
-
-/// What stands in the log for a message that no hub would take.
-fn left_out(line: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(line).ok()?;
-    let message: Message<'_> = serde_json::from_str(text).ok()?;
-    let words = format!("a message of {} bytes is too long to be sent and was left out", line.len());
-    let short = serde_json::json!({
-        "id": uuid::Uuid::new_v4().to_string(),
-        "sessionId": message.session_id,
-        "ts": message.ts,
-        "type": "log",
-        "level": "warn",
-        "origin": "runner",
-        "seq": message.seq,
-        "payload": { "text": words, "meta": { "role": "shell", "order": message.order() } },
-    });
-    serde_json::to_vec(&short).ok()
 }
 
 fn millis() -> u64 {

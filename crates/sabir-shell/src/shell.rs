@@ -19,7 +19,7 @@ use crate::hub::Hub;
 use crate::log::Log;
 use crate::mend;
 use crate::orders::{Effect, Orders};
-use crate::outbox::{LastRun, Outbox, Place};
+use crate::outbox::{LastRun, Outbox, Place, Repair};
 use crate::sink::Sink;
 use crate::{Failure, Redactor, SessionId};
 
@@ -77,6 +77,8 @@ pub struct Report {
     pub done: Option<Done>,
     /// The run was one of an earlier shell; this one delivered the rest.
     pub earlier: bool,
+    /// What of the log was damaged at the beginning, and was repaired.
+    pub repair: Repair,
     /// The number of the last message.
     pub last: u64,
     /// How many messages the hub has not acknowledged.
@@ -137,7 +139,7 @@ pub async fn run(config: Config, adapter: &mut dyn Adapter, stop: mpsc::Receiver
         files: config.files.clone(),
         to_porter: Some(to_porter),
         porter: tokio::spawn(porter.run()),
-        report: Report::default(),
+        report: Report { repair: outbox.repair().clone(), ..Report::default() },
         status: config.status.clone(),
         stops: 0,
     };

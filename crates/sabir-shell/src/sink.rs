@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A bucket has no append. So the log is there as segments that are made once and never changed, by creates that fail when the
-//! name is taken; the name has the hash of the bytes, so a create whose answer was lost is known to be ours. Where the log ends
-//! is what the list of names says.
+//! name is taken; the name has the hash of the bytes, so a create whose answer was lost is known to be ours once it is seen there: a
+//! store that answers 409 may have kept nothing. Where the log ends is what the list of names says.
 //!
 //! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
 //! so one who was thought dead may go on and does no harm, and stops when it sees the claim. What that one had told the hub and
@@ -29,6 +29,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig};
+use sabir_core::view::envelope::read;
 use sabir_protocol::{Code, Refusal, SessionId};
 use sabir_store::private;
 use tokio::sync::watch;
@@ -258,17 +259,19 @@ impl Sink {
 
     /// Claims the epoch; the number of the last message that is there.
     async fn claim(&self, outbox: &Outbox) -> Result<u64, Stop> {
-        let claims = self.claims().await?;
-        let there = names::last(&claims, &self.segments().await?);
+        let (claims, segments) = (self.claims().await?, self.segments().await?);
+        let there = names::last(&claims, &segments);
         if let Some(known) = claims.iter().find(|claim| claim.epoch >= outbox.epoch()) {
             // Our own claim, before the connection was lost.
             let is_own = known.writer == outbox.writer() && known.epoch == outbox.epoch();
-            return if is_own { Ok(there.max(known.after)) } else { Err(fenced(known)) };
+            return if is_own { Ok(there.max(known.after)) } else { Err(fenced(known.epoch)) };
         }
+        // What an earlier version cut in the middle of messages is written again.
+        let there = there.min(self.valid_up_to(&claims, &segments).await?.max(outbox.after()));
         // A log that went on elsewhere is here up to where the hub can tell the rest; else it goes on with a gap.
         let is_whole = there >= outbox.after() || self.has_earlier(there).await?;
         let after = if is_whole { there } else { outbox.after() };
-        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after };
+        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after, checked: true };
         let bytes = serde_json::to_vec(&own).unwrap_or_default();
         match self.create(&self.names.claim(own.epoch).ok_or_else(bad_name)?, bytes).await {
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
@@ -283,7 +286,7 @@ impl Sink {
         let claims = self.claim_names().await?;
         match claims.iter().find(|epoch| **epoch > outbox.epoch()) {
             None => Ok(()),
-            Some(epoch) => Err(fenced(&Claim { writer: String::new(), epoch: *epoch, after: 0 })),
+            Some(epoch) => Err(fenced(*epoch)),
         }
     }
 
@@ -292,10 +295,42 @@ impl Sink {
         let segment = Segment { epoch: outbox.epoch(), first: page.first, last: page.last(), sha256: sha256(&page.lines) };
         let name = self.names.segment(&segment).ok_or_else(bad_name)?;
         match self.create(&name, page.lines.clone()).await {
-            // The name has the hash of what is in it: an answer was lost, and that is all.
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(()),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => self.is_there(&name, page.lines.len()).await,
             created => Ok(created?),
         }
+    }
+
+    /// Whether an object that the store says it has is there. Its name has the hash of its bytes, so it is ours then: an answer was
+    /// lost, and that is all. A store also answers 409 when two requests got in each other's way, and then there may be nothing.
+    async fn is_there(&self, name: &Path, size: usize) -> Result<(), Stop> {
+        match self.store.head(name).await {
+            Ok(found) if found.size == size as u64 => Ok(()),
+            Ok(found) => {
+                let what = format!("{name} in {} has {} bytes and should have {size}", self.title, found.size);
+                Err(Stop::Broken(Failure::delivery(what)))
+            }
+            Err(Error::NotFound { .. }) => {
+                Err(Stop::Later(format!("{} says that {name} is there, and does not have it", self.title)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The last message before the first line that is none. Only segments of versions that did not validate are read.
+    async fn valid_up_to(&self, claims: &[Claim], segments: &[Segment]) -> Result<u64, Stop> {
+        let is_checked = |epoch| claims.iter().any(|claim| claim.epoch == epoch && claim.checked);
+        for segment in segments.iter().filter(|segment| !is_checked(segment.epoch)) {
+            let to = segment.last.min(names::limit(claims, segment.epoch));
+            let name = self.names.segment(segment).ok_or_else(bad_name)?;
+            let bytes = self.store.get(&name).await?.bytes().await?;
+            let lines = bytes.split(|byte| *byte == b'\n');
+            let mut numbered = (segment.first..=to).zip(lines);
+            let wrong = numbered.find(|(seq, line)| read::check(line, self.names.session()) != Ok(*seq));
+            if let Some((seq, _)) = wrong {
+                return Ok(seq - 1);
+            }
+        }
+        Ok(u64::MAX)
     }
 
     async fn create(&self, name: &Path, bytes: Vec<u8>) -> Result<(), Error> {
@@ -333,8 +368,8 @@ impl Sink {
     }
 }
 
-fn fenced(claim: &Claim) -> Stop {
-    Stop::Never(Refusal::new(Code::Fenced, format!("somebody else writes this session, from epoch {} on", claim.epoch)))
+fn fenced(epoch: u32) -> Stop {
+    Stop::Never(Refusal::new(Code::Fenced, format!("somebody else writes this session, from epoch {epoch} on")))
 }
 
 fn bad_name() -> Stop {

@@ -103,8 +103,17 @@ impl Home {
 
     /// All runs that have a folder, in the order of their names: those that Sabir named are in the order of time.
     pub fn runs(&self) -> io::Result<Vec<RunFolder>> {
+        self.folders(RUNS)
+    }
+
+    /// The outboxes of all sessions that have one, in the order of their names.
+    pub fn outboxes(&self) -> io::Result<Vec<RunFolder>> {
+        self.folders(OUTBOX)
+    }
+
+    fn folders(&self, under: &str) -> io::Result<Vec<RunFolder>> {
         let mut runs: Vec<RunFolder> = self
-            .entries()?
+            .entries(under)?
             .into_iter()
             .filter_map(|(name, path)| Some(RunFolder { id: decode(&name)?, path }))
             .filter(RunFolder::exists)
@@ -115,11 +124,11 @@ impl Home {
 
     /// Removed runs whose files a crash left.
     pub(crate) fn half_removed(&self) -> io::Result<Vec<PathBuf>> {
-        Ok(self.entries()?.into_iter().filter(|(name, _)| name.starts_with(PRUNED)).map(|(_, path)| path).collect())
+        Ok(self.entries(RUNS)?.into_iter().filter(|(name, _)| name.starts_with(PRUNED)).map(|(_, path)| path).collect())
     }
 
-    fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
-        let entries = match fs::read_dir(self.0.join(RUNS)) {
+    fn entries(&self, under: &str) -> io::Result<Vec<(String, PathBuf)>> {
+        let entries = match fs::read_dir(self.0.join(under)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };

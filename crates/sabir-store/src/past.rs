@@ -1,6 +1,6 @@
 //! Everything that ran on this machine, as one list.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use sabir_core::agent::Agent;
 use sabir_core::event::Event;
 
 use crate::account::{self, Session};
-use crate::history::{self, Places};
+use crate::history::{self, Places, Role};
 use crate::index::{self, Index, Log};
 use crate::layout::Home;
 use crate::reader::Damage;
@@ -26,6 +26,8 @@ pub struct Past {
     pub parts: Vec<Session>,
     /// What could not be read, and why.
     pub failures: Vec<(PathBuf, io::Error)>,
+    /// Runs whose journal is damaged, by their ids.
+    pub damaged: BTreeMap<String, Damage>,
 }
 
 /// Reads all logs in short, with the index at that path or without one, and the runs of the journal. The watcher hears how
@@ -48,6 +50,11 @@ pub fn load(
     let mut logs = read.logs;
     failures.extend(unreadable);
     of_journal.retain(|run| chosen(run.log.file.agent));
+    let damaged = of_journal.iter().filter(|run| !run.damage.is_none()).filter_map(|run| match &run.log.file.role {
+        Role::Run(folder) => Some((folder.id().to_owned(), run.damage)),
+        _ => None,
+    });
+    let damaged = damaged.collect();
     let mut sessions = account::sessions(&logs);
     let wholes = wholes(&of_journal, &sessions, &logs);
     let (mut parts, mut alone) = (Vec::new(), Vec::new());
@@ -69,7 +76,7 @@ pub fn load(
         sessions[whole].end_by(part, state, ended, &logs);
     }
     sessions.extend(alone);
-    Past { logs, sessions, parts, failures }
+    Past { logs, sessions, parts, failures, damaged }
 }
 
 /// Of each run, the session that its agent logged, as a place in the list. Nearly all agents tell its id. Where one does not,
@@ -113,6 +120,12 @@ fn is_alike(run: &RunLog, session: &Session, logs: &[Log]) -> bool {
 }
 
 impl Past {
+    /// What of a session's journal can't be read; `None` where all of it can, or Sabir did not run it.
+    pub fn damage(&self, session: &Session) -> Option<(&str, Damage)> {
+        let (run, damage) = self.damaged.get_key_value(whole::run_behind(session, &self.logs)?.id())?;
+        Some((run, *damage))
+    }
+
     /// Decodes a session whole and hands out its events. Tells what of a journal can't be read.
     pub fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
         whole::events(session, &self.logs, take)

@@ -20,6 +20,7 @@ use sabir_core::time::Timestamp;
 
 use crate::account::{Session, each_portion};
 use crate::index::Log;
+use crate::reader::Damage;
 use crate::usage::{by_session, cost_of};
 use crate::whole;
 
@@ -71,6 +72,8 @@ pub struct Answer {
     pub columns: Vec<String>,
     /// What could not be read, and why: there are no rows of it.
     pub failures: Vec<(PathBuf, io::Error)>,
+    /// Runs whose journal is damaged: there are rows of what can be read.
+    pub damaged: BTreeMap<String, Damage>,
 }
 
 /// Who takes rows as they come, each with the names of the columns, and says whether more are wanted.
@@ -83,7 +86,7 @@ pub fn query(subject: &Subject<'_>, sql: &str, take: &mut Taker<'_>) -> rusqlite
     connection.execute_batch(SETTINGS)?;
     connection.execute_batch(TABLES)?;
     let asked = asked_tables(&connection, sql)?;
-    let failures = fill(&mut connection, subject, &asked)?;
+    let (failures, damaged) = fill(&mut connection, subject, &asked)?;
     connection.authorizer(Some(|context: AuthContext<'_>| read_only(&context)))?;
     let mut statement = connection.prepare(sql)?;
     let columns = told_apart(&statement.column_names());
@@ -101,7 +104,7 @@ pub fn query(subject: &Subject<'_>, sql: &str, take: &mut Taker<'_>) -> rusqlite
             break;
         }
     }
-    Ok(Answer { columns, failures })
+    Ok(Answer { columns, failures, damaged })
 }
 
 /// Names of columns, of which no two are the same: the second `id` is `id_2`.
@@ -144,13 +147,12 @@ fn asked_tables(connection: &Connection, sql: &str) -> rusqlite::Result<BTreeSet
     Ok(tables.lock().map(|tables| tables.clone()).unwrap_or_default())
 }
 
+/// What could not be read, and which journals are damaged.
+type Unread = (Vec<(PathBuf, io::Error)>, BTreeMap<String, Damage>);
+
 /// Fills the tables that are asked for, and says what could not be read.
-fn fill(
-    connection: &mut Connection,
-    subject: &Subject<'_>,
-    asked: &BTreeSet<String>,
-) -> rusqlite::Result<Vec<(PathBuf, io::Error)>> {
-    let mut failures = Vec::new();
+fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<String>) -> rusqlite::Result<Unread> {
+    let (mut failures, mut damaged) = (Vec::new(), BTreeMap::new());
     let transaction = connection.transaction()?;
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).map(|at| at.to_string());
     if asked.contains("sessions") {
@@ -235,11 +237,15 @@ fn fill(
                 }
             });
             outcome?;
-            failures.extend(read.err().map(|error| (session.path_to_name(subject.logs), error)));
+            match read.map(Damage::beyond_the_end) {
+                Ok(damage) if damage.is_none() => {}
+                Ok(damage) => drop(damaged.insert(session.id.clone(), damage)),
+                Err(error) => failures.push((session.path_to_name(subject.logs), error)),
+            }
         }
     }
     transaction.commit()?;
-    Ok(failures)
+    Ok((failures, damaged))
 }
 
 /// `SQLite` has no numbers beyond these.

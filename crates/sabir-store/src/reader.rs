@@ -9,6 +9,8 @@
 use std::io;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cursor::Cursor;
 use crate::layout::{Home, RunFolder};
 use crate::record::{self, HEAD, Head, Kind, Record};
@@ -18,7 +20,8 @@ use crate::wait::Watch;
 use crate::window::Window;
 
 /// What of a journal can't be read, counted. All zero: nothing is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Damage {
     /// Bytes at the end of the last segment that are no whole record: a crash while writing.
     pub torn_bytes: u64,
@@ -44,6 +47,12 @@ impl Damage {
     /// Whether all that was written can be read.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The same without what a crash leaves: a torn or zeroed end, which the outcome of the run tells.
+    #[must_use]
+    pub fn beyond_the_end(self) -> Self {
+        Self { torn_bytes: 0, zero_bytes: 0, unknown_kinds: 0, ..self }
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::history::{LogFile, Look, Progress, Role, names};
 use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
-use crate::reader::Reader;
+use crate::reader::{Damage, Reader};
 use crate::record;
 use crate::summary::{self, State, Summary};
 use crate::whole;
@@ -29,6 +29,8 @@ pub struct RunLog {
     pub state: State,
     /// When its journal was closed, in milliseconds since 1970.
     pub ended: Option<i64>,
+    /// What of its journal can't be read, beside a torn end.
+    pub damage: Damage,
 }
 
 /// The result as far as a list needs it.
@@ -120,6 +122,7 @@ struct KnownRun {
     session: Option<String>,
     state: State,
     ended: Option<i64>,
+    damage: Damage,
 }
 
 /// Every run of the journal, where an index knows some of them.
@@ -188,18 +191,20 @@ fn stamp(folder: &RunFolder, index: &mut Index) -> io::Result<u64> {
 fn known_or_read(folder: &RunFolder, index: &mut Index) -> io::Result<Option<RunLog>> {
     // Before anything of it is read: what is written meanwhile makes it another one.
     let stamp = stamp(folder, index)?;
-    if let Some((KnownRun { stamp: known, agent, session, state, ended }, account)) = index.recall(Kind::Run, folder.path())
+    if let Some((KnownRun { stamp: known, agent, session, state, ended, damage }, account)) =
+        index.recall(Kind::Run, folder.path())
         && known == stamp
         && let (Some(agent), Some(account)) = (agent::find(&agent), Account::read(account))
     {
-        return Ok(Some(RunLog { log: log(folder, agent, account), session, state, ended }));
+        return Ok(Some(RunLog { log: log(folder, agent, account), session, state, ended, damage }));
     }
-    let run = run(folder, summary::summary(folder)?)?;
-    if let Some(RunLog { log: Log { file, account, .. }, session, state, ended }) = &run
+    let (summary, damage) = summary::checked(folder)?;
+    let run = run(folder, summary, damage.beyond_the_end())?;
+    if let Some(RunLog { log: Log { file, account, .. }, session, state, ended, damage }) = &run
         && *state != State::Running
     {
         let (agent, session) = (file.agent.id.0.to_owned(), session.clone());
-        let known = KnownRun { stamp, agent, session, state: *state, ended: *ended };
+        let known = KnownRun { stamp, agent, session, state: *state, ended: *ended, damage: *damage };
         index.remember(Kind::Run, folder.path(), &known, account.as_bytes());
     }
     Ok(run)
@@ -211,7 +216,7 @@ fn is_blank(folder: &RunFolder) -> io::Result<bool> {
     Ok(reader.next()?.is_none() && reader.damage().is_none())
 }
 
-fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
+fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Option<RunLog>> {
     let Summary { state, meta, result, ended, .. } = summary;
     let mut result: Option<Short> = result.and_then(|result| serde_json::from_slice(&result).ok());
     let is_broken_off = state != State::Running && result.is_none();
@@ -277,7 +282,7 @@ fn run(folder: &RunFolder, summary: Summary) -> io::Result<Option<RunLog>> {
             ledger.responses.push(Response { copied: false, id, at, model, calls: std::mem::take(&mut calls), spent, cost });
         }
     }
-    Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state, ended }))
+    Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state, ended, damage }))
 }
 
 /// When something was last written to a run, in milliseconds since 1970.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::RunFolder;
 use crate::meta::{End, Meta, Place};
-use crate::reader::Reader;
+use crate::reader::{Damage, Reader};
 use crate::record::{self, HEAD, Head, Kind};
 use crate::segment::{Header, Opening};
 use crate::window::Window;
@@ -45,6 +45,25 @@ pub fn summary(folder: &RunFolder) -> io::Result<Summary> {
     // Before anything is read: a run that ends meanwhile is one that runs.
     let live = folder.is_live();
     let numbers = folder.segments()?;
+    short(folder, live, &numbers, meta(folder, &numbers)?)
+}
+
+/// Reads a run in short, and all of its journal for damage, unless it is written now.
+pub(crate) fn checked(folder: &RunFolder) -> io::Result<(Summary, Damage)> {
+    if folder.is_live() {
+        return Ok((summary(folder)?, Damage::default()));
+    }
+    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
+    let mut meta = None;
+    while let Some(record) = reader.next()? {
+        if record.kind == Kind::Meta {
+            meta = serde_json::from_slice(record.payload).ok().or(meta);
+        }
+    }
+    Ok((short(folder, false, &folder.segments()?, meta)?, reader.damage()))
+}
+
+fn short(folder: &RunFolder, live: bool, numbers: &[u32], meta: Option<Meta>) -> io::Result<Summary> {
     let (end, ended) = match numbers.last() {
         Some(last) if !live => end(folder, *last)?.unzip(),
         _ => (None, None),
@@ -58,7 +77,7 @@ pub fn summary(folder: &RunFolder) -> io::Result<Summary> {
         (false, Some(_)) => State::Ended,
         (false, None) => State::Died,
     };
-    Ok(Summary { state, meta: meta(folder, &numbers)?, result, end, ended: ended.flatten() })
+    Ok(Summary { state, meta, result, end, ended: ended.flatten() })
 }
 
 /// The first record of the last epoch.

@@ -1,5 +1,6 @@
 //! What ran before: the sessions that agents logged, as one list.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -74,8 +75,28 @@ fn tell_failures(failures: &[(PathBuf, io::Error)]) {
     }
 }
 
+/// Says which journals are damaged, each once.
+pub(crate) fn tell_damaged(damaged: &BTreeMap<String, Damage>) {
+    for (run, damage) in damaged.iter().take(NAMED) {
+        warn_of_damage(run, damage);
+    }
+    if damaged.len() > NAMED {
+        warning(&format!("… and the journals of {} more runs are damaged", damaged.len() - NAMED));
+    }
+    if !damaged.is_empty() {
+        hint("what is shown is what can be read of them");
+    }
+}
+
 /// Says what of the journal of a run can't be read. That its last record is half a one is told by its outcome.
 pub(crate) fn tell_damage(run: &str, damage: &Damage) {
+    if warn_of_damage(run, damage) {
+        hint("what is shown is what can be read of it");
+    }
+}
+
+/// Warns of a damaged journal; false if it is not.
+fn warn_of_damage(run: &str, damage: &Damage) -> bool {
     let Damage { places, bytes, headers, missing, out_of_order, newer_segments, .. } = *damage;
     let counted = [
         (places, format!("{bytes} bytes in {places} places are not what was written")),
@@ -87,8 +108,8 @@ pub(crate) fn tell_damage(run: &str, damage: &Damage) {
     let told: Vec<String> = counted.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
     if !told.is_empty() {
         warning(&format!("the journal of {run} is damaged; {}", told.join("; ")));
-        hint("what is shown is what can be read of it");
     }
+    !told.is_empty()
 }
 
 /// Says that there is nothing, and what could be.

@@ -7,12 +7,10 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::agent::{self, Accounting};
 use crate::event::{Event, EventKind, Outcome, UsageScope};
-use crate::json;
+use crate::json::RawJson;
 use crate::price::Table;
 use crate::time::Timestamp;
 
@@ -128,7 +126,7 @@ impl SessionResultFold {
                     id: tool_call_id.clone().into_owned(),
                     name: name.clone().into_owned(),
                     kind: *tool_kind,
-                    args: input.as_deref().and_then(arguments),
+                    args: input.as_deref().map(RawJson::from_text),
                     parent_id: event.parent_tool_call_id.as_deref().map(str::to_owned),
                     ..ToolCall::default()
                 };
@@ -143,7 +141,7 @@ impl SessionResultFold {
             }
             EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
                 if let Some(open) = self.open.get_mut(tool_call_id.as_ref()) {
-                    open.1.args = arguments(input);
+                    open.1.args = Some(RawJson::from_text(input));
                 }
             }
             EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
@@ -288,10 +286,4 @@ pub(super) fn dollars(tally: &UsageTally, model: Option<&str>, prices: &Table) -
     let mut result = SessionResult { model: model.map(str::to_owned), ..SessionResult::default() };
     cost::fill(&mut result, tally, TokensSource::Estimated, prices);
     result.cost
-}
-
-/// Arguments as they came; text that is not JSON becomes a JSON string.
-fn arguments(input: &str) -> Option<Box<RawValue>> {
-    let json = json::parse::<&RawValue>(input).map(ToOwned::to_owned);
-    json.or_else(|| serde_json::value::to_raw_value(input).ok())
 }

@@ -38,12 +38,11 @@ pub mod timeline;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
 use super::calls::Waiting;
 use super::speech::{self, Speech};
 use super::{Clock, Ids, Options, View, record};
 use crate::event::{Cause, Event, EventKind, Outcome, PlanStatus};
+use crate::json::RawJson;
 use crate::time::Timestamp;
 use calls::OpenCall;
 use message::{Level, Message, Meta, Origin, Payload};
@@ -71,7 +70,7 @@ pub struct Envelope {
     answer: Option<String>,
     failure_said: bool,
     /// The first event, which waits for the first message; and that, where the session has no name yet, for the agent's own.
-    started: Option<Box<RawValue>>,
+    started: Option<RawJson>,
 }
 
 impl View for Envelope {
@@ -420,8 +419,6 @@ fn meta(meta: Meta<'_>) -> Option<Meta<'_>> {
 }
 
 /// The event as it is in our own words.
-fn json(event: &Event<'_>) -> Box<RawValue> {
-    let mut text = Vec::new();
-    event.write_json(&mut text);
-    String::from_utf8(text).ok().and_then(|text| RawValue::from_string(text).ok()).unwrap_or_default()
+fn json(event: &Event<'_>) -> RawJson {
+    RawJson::written(|out| event.write_json(out))
 }

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::perstack::Perstack;
 use super::{Options, View};
 use crate::event::Event;
-use crate::json::Str;
+use crate::json::{RawJson, Str};
 
 /// A file of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ struct Job {
     status: &'static str,
     coordinator_expert_key: String,
     total_steps: u64,
-    usage: Option<Box<RawValue>>,
+    usage: Option<RawJson>,
     started_at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<i64>,
@@ -171,7 +171,7 @@ impl Jobs {
         job.total_steps = job.total_steps.max(record.step_number);
         for checkpoint in [record.initial_checkpoint, record.checkpoint].into_iter().flatten() {
             let Ok(Checkpoint { id, status, usage }) = serde_json::from_str(checkpoint.get()) else { continue };
-            job.usage = Some(usage.to_owned());
+            job.usage = Some(RawJson::from_text(usage.get()));
             (job.status, job.finished_at) = match &*status {
                 "completed" => ("completed", Some(record.timestamp)),
                 "stoppedByExceededMaxSteps" => ("stoppedByMaxSteps", Some(record.timestamp)),

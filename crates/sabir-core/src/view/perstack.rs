@@ -13,11 +13,11 @@ mod conversation;
 mod records;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::{Clock, Ids, Options, View, record};
 use crate::event::{Cause, Event, EventKind, Outcome, UsageScope};
 use crate::fold::{Tokens, UsageTally};
+use crate::json::RawJson;
 use conversation::{Conversation, Happened};
 use records::{Checkpoint, Expert, Failure, InitializeRuntime, Message, Metadata, RunEvent, Step, Usage};
 
@@ -383,13 +383,17 @@ impl Perstack {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Output<'a> {
-            events: Box<RawValue>,
+            events: RawJson,
             final_output: &'a str,
         }
-        let events = format!("[{}]", String::from_utf8_lossy(&self.collected));
+        let events = RawJson::written(|out| {
+            out.push(b'[');
+            out.extend_from_slice(&self.collected);
+            out.push(b']');
+        });
         let said = || self.run.as_ref().and_then(|run| run.conversation.last_text()).map(str::trim);
         let final_output = self.answer.as_deref().or_else(said).unwrap_or("");
-        record(&Output { events: RawValue::from_string(events).unwrap_or_default(), final_output }, out);
+        record(&Output { events, final_output }, out);
     }
 }
 

@@ -8,6 +8,7 @@ mod fixtures;
 mod launch;
 mod laws;
 mod ledgers;
+mod records;
 mod run;
 mod seeds;
 mod tidy;

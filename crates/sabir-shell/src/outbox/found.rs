@@ -3,9 +3,11 @@
 use memchr::memmem::Finder;
 use sabir_core::event::EventKind;
 use sabir_core::view::envelope::read::{Events, Message};
-use sabir_store::{Cursor, Kind, Reader, RunFolder};
+use sabir_protocol::SessionId;
+use sabir_store::{Cursor, Damage, Kind, Reader, Record, RunFolder};
 
-use super::{MARKED, Mark, Meta};
+use super::repair::{Item, Messages, Rebuild, Repair, Take};
+use super::{MARKED, Mark, Meta, SCHEMA};
 use crate::Failure;
 
 /// What was in a log when it was opened.
@@ -49,53 +51,156 @@ impl LastRun {
     }
 }
 
-/// Whether there is a first record.
+/// Whether there is any record.
 pub(super) fn begins(folder: &RunFolder) -> Result<bool, Failure> {
     let mut reader = Reader::of(folder.clone())?;
     let first = reader.next().map_err(|error| unreadable(folder, &error))?;
-    Ok(first.is_some_and(|record| record.kind == Kind::Meta))
+    Ok(first.is_some())
 }
 
 fn unreadable(folder: &RunFolder, error: &std::io::Error) -> Failure {
     Failure::delivery(format!("can't read the log in {}: {error}", folder.path().display()))
 }
 
-/// Reads a log from its beginning. `None` when it has none.
-pub(super) fn read(folder: &RunFolder, marks: &mut Vec<Mark>) -> Result<Option<(Meta, Found)>, Failure> {
-    let mut reader = Reader::of(folder.clone())?;
-    let mut meta: Option<Meta> = None;
-    let mut reading = Reading::new();
+/// A log as it was found.
+pub(super) struct Log {
+    pub(super) meta: Meta,
+    pub(super) found: Found,
+    pub(super) marks: Vec<Mark>,
+    /// The record before the first message that counts: the last rebuild that was finished.
+    pub(super) origin: Cursor,
+    /// It has to be rebuilt before it is read.
+    pub(super) is_damaged: bool,
+    /// Bytes at the end that are no record.
+    pub(super) torn_bytes: u64,
+}
+
+/// A part of a log: all of it, or a rebuild.
+struct Part {
+    meta: Meta,
+    origin: Cursor,
+    messages: Messages,
+    reading: Reading,
+    marks: Vec<Mark>,
+}
+
+impl Part {
+    fn new(meta: Meta, origin: Cursor) -> Self {
+        let (messages, mut reading) = (Messages::new(&meta), Reading::new());
+        reading.found.last = meta.after;
+        Self { meta, origin, messages, reading, marks: Vec::new() }
+    }
+
+    /// Hands what stands there to `tell`, with all that it is told to.
+    fn with(
+        &mut self,
+        before: Cursor,
+        tell: impl FnOnce(&mut Messages, &mut Take<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Self { messages, reading, marks, .. } = self;
+        tell(messages, &mut |item| {
+            reading.found.last += 1;
+            reading.found.delivered = false;
+            if reading.found.last.is_multiple_of(MARKED) {
+                marks.push(Mark { message: reading.found.last, before });
+            }
+            match item {
+                Item::Message(payload) => reading.message(payload),
+                Item::Lost => Ok(()),
+            }
+        })
+    }
+}
+
+/// Reads a log from its beginning.
+pub(super) fn read(folder: &RunFolder, session: &SessionId) -> Result<Log, Failure> {
+    let (mut log, mut rebuilt): (Option<Part>, Option<Part>) = (None, None);
     let mut before = Cursor::START;
-    while let Some(record) = reader.next().map_err(|error| unreadable(folder, &error))? {
-        match record.kind {
-            Kind::Meta => {
-                let told: Option<Meta> = serde_json::from_slice(record.payload).ok();
-                reading.found.delivered = told.as_ref().is_some_and(|told| told.delivered);
-                if meta.is_none() {
-                    reading.found.last = told.as_ref().map_or(0, |told| told.after);
-                    meta = told;
+    let damage = each_record(folder, Cursor::START, |record, missing| {
+        if let Some(part) = rebuilt.as_mut().or(log.as_mut()) {
+            part.messages.missing(missing);
+        }
+        match (record.kind, rebuilt.as_mut().or(log.as_mut())) {
+            (Kind::Meta, _) => match serde_json::from_slice::<Meta>(record.payload) {
+                Ok(meta) if meta.schema != SCHEMA || meta.session != *session => {
+                    let what = format!("the log in {} is not that of the session {session}", folder.path().display());
+                    return Err(Failure::usage(what).hint("a newer version may have written it"));
                 }
-            }
-            Kind::Message => {
-                reading.found.last += 1;
-                reading.found.delivered = false;
-                if reading.found.last.is_multiple_of(MARKED) {
-                    marks.push(Mark { message: reading.found.last, before });
+                Ok(meta) if meta.rebuild == Some(Rebuild::Begun) => rebuilt = Some(Part::new(meta, record.cursor)),
+                Ok(meta) if meta.rebuild == Some(Rebuild::Done) && rebuilt.is_some() => log = rebuilt.take(),
+                told => {
+                    rebuilt = None;
+                    let delivered = told.as_ref().is_ok_and(|meta| meta.delivered);
+                    if let (None, Ok(meta)) = (&log, &told) {
+                        log = Some(Part::new(meta.clone(), Cursor::START));
+                    }
+                    if let (Some(log), Ok(meta)) = (&mut log, &told) {
+                        log.with(before, |messages, take| messages.opened(meta, take))?;
+                    }
+                    log.iter_mut().for_each(|log| log.reading.found.delivered = delivered);
                 }
-                reading.message(record.payload)?;
-            }
+            },
+            (Kind::Message, Some(part)) => part.with(before, |messages, take| messages.record(record.payload, take))?,
+            (Kind::Message, None) => return Err(headless(folder)),
             _ => {}
         }
         before = record.cursor;
+        Ok(())
+    })?;
+    let mut log = log.ok_or_else(|| headless(folder))?;
+    log.with(before, Messages::end)?;
+    let Part { meta, origin, messages, reading, marks } = log;
+    let torn_bytes = damage.torn_bytes + damage.zero_bytes;
+    Ok(Log { meta, found: reading.found, marks, origin, is_damaged: messages.is_damaged, torn_bytes })
+}
+
+/// Hands out the messages of a damaged log once more, up to that epoch, and says what is missing.
+pub(super) fn messages(folder: &RunFolder, log: &Log, epoch: u32, take: &mut Take<'_>) -> Result<Repair, Failure> {
+    let mut messages = Messages::new(&log.meta);
+    // A rebuild that was not finished does not count.
+    let mut counts = true;
+    each_record(folder, log.origin, |record, missing| {
+        if record.cursor.epoch >= epoch {
+            return Ok(());
+        }
+        messages.missing(missing);
+        match record.kind {
+            Kind::Meta => {
+                if let Ok(meta) = serde_json::from_slice::<Meta>(record.payload) {
+                    counts = meta.rebuild != Some(Rebuild::Begun);
+                    messages.opened(&meta, take)?;
+                }
+                Ok(())
+            }
+            Kind::Message if counts => messages.record(record.payload, take),
+            _ => Ok(()),
+        }
+    })?;
+    messages.end(take)?;
+    Ok(messages.repair)
+}
+
+/// Calls `tell` with each record after that one, and how many records are missing before it. Returns what can't be read.
+fn each_record(
+    folder: &RunFolder,
+    after: Cursor,
+    mut tell: impl FnMut(&Record<'_>, u64) -> Result<(), Failure>,
+) -> Result<Damage, Failure> {
+    let mut reader = if after == Cursor::START { Reader::of(folder.clone())? } else { Reader::resume_in(folder.clone(), after)? };
+    let mut before = (after != Cursor::START).then_some(after.seq);
+    while let Some(record) = reader.next().map_err(|error| unreadable(folder, &error))? {
+        // A log that does not begin at the beginning does not miss what was before it.
+        let missing = before.map_or(0, |before| record.cursor.seq.saturating_sub(before + 1));
+        before = Some(record.cursor.seq);
+        tell(&record, missing)?;
     }
-    // A log that does not begin at the beginning does not miss what was before it.
-    let before = meta.as_ref().map_or(0, |meta| meta.after);
-    let missing = reader.damage().missing.saturating_sub(before);
-    if missing > 0 {
-        let what = format!("the log in {} is damaged: {missing} records are missing", folder.path().display());
-        return Err(Failure::delivery(what).hint("what was delivered is where it went; --session begins another log"));
-    }
-    Ok(meta.map(|meta| (meta, reading.found)))
+    Ok(reader.damage())
+}
+
+fn headless(folder: &RunFolder) -> Failure {
+    let folder = folder.path().display();
+    Failure::delivery(format!("the log in {folder} is damaged: its beginning, which says whose log it is, can't be read"))
+        .hint("move the folder away; the next `sabir shell` of the session goes on after what the hub has")
 }
 
 /// Looks only at what can matter: most of a log are pieces of speech and output.

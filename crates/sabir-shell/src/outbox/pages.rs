@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sabir_core::view::envelope::read;
 use sabir_store::cursor::Kept;
 use sabir_store::{Cursor, Kind, Reader};
 
@@ -35,12 +36,16 @@ pub struct Pages {
     next: u64,
     /// It was read already and does not belong to the last page.
     held: Option<Kept>,
+    /// The number of the record before the next one; `None` before the first.
+    before: Option<u64>,
+    /// Records are missing before the next message.
+    has_gap: bool,
 }
 
 impl Pages {
     /// A reader that stands nowhere yet.
     pub fn of(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, reader: None, next: 0, held: None }
+        Self { outbox, reader: None, next: 0, held: None, before: None, has_gap: false }
     }
 
     /// The messages from `first` on, as many as are there and fit; one that is larger than all of it comes alone. `None`: not
@@ -56,7 +61,16 @@ impl Pages {
         }
         let mut page = Page { first, count: 0, lines: Vec::new() };
         while page.count < messages.max(1) {
-            let Some(kept) = self.take(synced)? else { break };
+            let kept = match self.take(synced) {
+                Ok(Some(kept)) => kept,
+                Ok(None) => break,
+                // What is before the damage is right. The next page says what is wrong.
+                Err(_) if page.count > 0 => {
+                    self.reader = None;
+                    break;
+                }
+                Err(failure) => return Err(failure),
+            };
             if self.next < first {
                 self.next += 1;
                 continue;
@@ -77,6 +91,8 @@ impl Pages {
         let (message, before) = self.outbox.before(first);
         self.held = None;
         self.next = message;
+        self.before = (before != Cursor::START).then_some(before.seq);
+        self.has_gap = false;
         let folder = self.outbox.folder.clone();
         self.reader = Some(if before == Cursor::START { Reader::of(folder)? } else { Reader::resume_in(folder, before)? });
         Ok(())
@@ -95,9 +111,19 @@ impl Pages {
         loop {
             let next = reader.next().map_err(|error| Failure::delivery(format!("can't read the log: {error}")))?;
             let Some(record) = next else { return Ok(None) };
+            self.has_gap |= self.before.is_some_and(|before| record.cursor.seq != before + 1);
+            self.before = Some(record.cursor.seq);
             if record.kind != Kind::Message {
                 continue;
             }
+            // Messages are counted, so one that is missing would give its number to the next one.
+            if self.has_gap && read::check(record.payload, self.outbox.session().as_str()) != Ok(self.next) {
+                let what = format!("the outbox is damaged: message {} can't be read", self.next);
+                return Err(
+                    Failure::delivery(what).hint("the next `sabir shell` of the session repairs it, and says what is lost")
+                );
+            }
+            self.has_gap = false;
             let kept = Kept::from(record);
             if kept.cursor <= synced {
                 return Ok(Some(kept));

@@ -11,6 +11,9 @@ pub(super) struct Claim {
     pub(super) epoch: u32,
     /// The number before that of its first message.
     pub(super) after: u64,
+    /// Every line of its segments is a message with its number. Versions that did not validate messages did not say so.
+    #[serde(default)]
+    pub(super) checked: bool,
 }
 
 /// Messages that were written together.
@@ -63,17 +66,25 @@ pub(super) fn last(claims: &[Claim], segments: &[Segment]) -> u64 {
 
 /// Where things of a session are.
 #[derive(Debug, Clone)]
-pub(super) struct Names(String);
+pub(super) struct Names {
+    session: SessionId,
+    /// What all names begin with.
+    root: String,
+}
 
 impl Names {
     pub(super) fn new(prefix: &str, session: &SessionId) -> Self {
         let prefix = prefix.trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
-        Self(format!("{prefix}{slash}sessions/{}", session.in_address()))
+        Self { session: session.clone(), root: format!("{prefix}{slash}sessions/{}", session.in_address()) }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        self.session.as_str()
     }
 
     fn below(&self, name: &str) -> Option<Path> {
-        Path::parse(format!("{}/{name}", self.0)).ok()
+        Path::parse(format!("{}/{name}", self.root)).ok()
     }
 
     pub(super) fn log(&self) -> Option<Path> {
@@ -113,7 +124,7 @@ mod tests {
     }
 
     fn claim(epoch: u32, after: u64) -> Claim {
-        Claim { writer: "w".to_owned(), epoch, after }
+        Claim { writer: "w".to_owned(), epoch, after, checked: true }
     }
 
     #[test]

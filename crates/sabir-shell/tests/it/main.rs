@@ -6,5 +6,7 @@ mod hub;
 mod outbox;
 mod python;
 mod redaction;
+mod repair;
+mod s3;
 mod session;
 mod sink;

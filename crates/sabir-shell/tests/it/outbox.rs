@@ -32,7 +32,7 @@ fn open(home: &Home) -> Arc<Outbox> {
 fn line(seq: u64) -> Vec<u8> {
     let text = "x".repeat(usize::try_from(seq * 7 % 900).expect("small"));
     format!(
-        "{{\"id\":\"i\",\"sessionId\":\"s/1\",\"ts\":\"t\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n"
+        "{{\"id\":\"i\",\"sessionId\":\"s/1\",\"ts\":\"2026-01-02T03:04:05Z\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n"
     )
     .into_bytes()
 }
@@ -175,7 +175,9 @@ fn a_message_that_no_hub_takes_is_left_out_and_said() {
     let (_folder, home) = home();
     let outbox = open(&home);
     let long = "x".repeat(1 << 20);
-    let text = format!("{{\"sessionId\":\"s/1\",\"ts\":\"t\",\"type\":\"log\",\"seq\":1,\"payload\":{{\"text\":\"{long}\"}}}}\n");
+    let text = format!(
+        "{{\"sessionId\":\"s/1\",\"ts\":\"2026-01-02T03:04:05Z\",\"type\":\"log\",\"seq\":1,\"payload\":{{\"text\":\"{long}\"}}}}\n"
+    );
     outbox.append(text.as_bytes());
     outbox.sync().expect("synced");
     let page = Pages::of(Arc::clone(&outbox)).page(1, 1, 1).expect("readable").expect("a page");

@@ -282,6 +282,31 @@ fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
 }
 
 #[test]
+fn a_damaged_log_is_delivered_with_its_loss() {
+    on_threads(async {
+        let (_folder, home) = home();
+        let mut offline = config(&home, None, Some("work"));
+        offline.flush = Duration::ZERO;
+        let before = shell(offline, &mut Echo::new()).await;
+        let segment = home.outbox("s-1").expect("a folder").segment(1);
+        let mut bytes = std::fs::read(&segment).expect("a segment");
+        let at = memchr::memmem::find(&bytes, br#""type":"prompt""#).expect("a message");
+        bytes[at] ^= 4;
+        std::fs::write(&segment, bytes).expect("written");
+        let hub = FakeHub::start().await;
+        let report = shell(config(&home, Some(&hub), Some("more")), &mut Echo::new()).await;
+        assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
+        assert_eq!((report.repair.lost, report.repair.restored), (vec![2..=2], 0));
+        let messages = hub.messages();
+        assert!(messages.len() as u64 == report.last && report.last > before.last, "{} messages", messages.len());
+        assert_eq!((&messages[0]["type"], &messages[1]["level"]), (&"init".into(), &"error".into()));
+        let text = messages[1]["payload"]["text"].as_str().expect("a text");
+        assert!(text.contains("message 2 was lost"), "{text}");
+        assert_eq!(messages.iter().filter(|message| message["type"] == "result").count(), 2);
+    });
+}
+
+#[test]
 fn a_refusal_ends_delivery_and_not_the_run() {
     on_threads(async {
         let (_folder, home) = home();

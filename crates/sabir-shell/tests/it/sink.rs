@@ -21,7 +21,7 @@ fn session() -> SessionId {
 
 fn message(seq: u64) -> Vec<u8> {
     let text = "z".repeat(usize::try_from(seq * 13 % 500).expect("small"));
-    format!("{{\"sessionId\":\"s 1\",\"ts\":\"t\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n")
+    format!("{{\"sessionId\":\"s 1\",\"ts\":\"2026-01-02T03:04:05Z\",\"type\":\"log\",\"seq\":{seq},\"payload\":{{\"text\":\"{text}\"}}}}\n")
         .into_bytes()
 }
 

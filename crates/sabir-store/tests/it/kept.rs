@@ -6,9 +6,11 @@ use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
 use sabir_core::line::{self, Source};
+use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
+use sabir_store::query::{self, Subject};
 use sabir_store::{Damage, Home, Journal, Meta, whole};
 
 use crate::{RUN, home};
@@ -136,4 +138,35 @@ fn damage_is_told() {
     assert!(damage.places > 0 && damage.missing > 0, "{damage:?}");
     assert_eq!(whole::decoded_anew(&folder, &mut |_| {}).expect("readable"), damage);
     assert_eq!(whole::raw(&past.sessions[0], &past.logs, &mut |_| true).expect("readable"), damage);
+}
+
+#[test]
+fn lists_and_questions_report_a_damaged_journal() {
+    let (_folder, home) = home();
+    let end = End { exit_code: Some(0), ..End::default() };
+    watched(&home, "claude-code", LINES, Some(&end));
+    assert!(listed(&home).damaged.is_empty());
+    let index = home.index();
+    let indexed = || past::load(&Places::default(), Some(&home), Some(&index), |_| true, &mut |_, _| {});
+    assert!(indexed().damaged.is_empty());
+    let segment = home.run(RUN).expect("an id").segment(1);
+    let mut bytes = fs::read(&segment).expect("readable");
+    let at = memchr::memmem::rfind(&bytes, b"toolStart").expect("an event");
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+    let past = listed(&home);
+    let (run, damage) = past.damage(&past.sessions[0]).expect("it is damaged");
+    assert_eq!((run, damage.places, damage.missing, damage.torn_bytes), (RUN, 1, 1, 0));
+    // The same from the index, when it is read and when it is known.
+    for _ in 0..2 {
+        assert_eq!(indexed().damaged, past.damaged);
+    }
+    let subject = Subject { sessions: &past.sessions, logs: &past.logs, prices: Table::embedded(), chosen: &|_| true };
+    let mut rows = 0;
+    let answer = query::query(&subject, "SELECT * FROM events", &mut |_, _| {
+        rows += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(answer.expect("an answer").damaged, past.damaged);
+    assert!(rows > 3, "{rows}");
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::AskArguments;
 
@@ -19,7 +19,11 @@ use super::AskArguments;
 /// `WORKFLOW_ID`, `WORKSPACE_SLUG`, `INPUT_REPO`, `INPUT_BRANCH`, `OUTPUT_REPO`, `OUTPUT_BRANCH`. The token is in `AUTH_TOKEN` or in a
 /// file, never on the command line. Exits as `sabir run` does; with 6 when something could not be delivered.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ShellArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<ShellCommand>,
+
     /// The agent, its prompt, and arguments for the agent itself.
     #[arg(value_name = "AGENT [PROMPT] [ARGUMENT]...", last = true, hide = false)]
     pub(crate) words: Vec<String>,
@@ -102,4 +106,34 @@ pub(crate) struct ShellArguments {
 
     #[command(flatten)]
     pub(crate) ask: AskArguments,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ShellCommand {
+    Repair(RepairArguments),
+}
+
+/// Repair the damaged outboxes of sessions on this machine.
+///
+/// Reads the whole outbox of each session. Where a disk has changed or lost bytes, the messages that can be read are kept, and an
+/// error message takes the place of each one that is lost. Messages that an earlier version of Sabir cut at line breaks are joined
+/// again. `sabir shell` does the same with the outbox of its session. Exits with 6 if messages are lost, or could not be read.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sabir shell repair --dry-run                         what is damaged?
+  sabir shell repair                                   repair every outbox
+  sabir shell repair my-session --json                 one of them, for a program")]
+pub(crate) struct RepairArguments {
+    /// The sessions [default: all that have an outbox].
+    #[arg(value_name = "SESSION")]
+    pub(crate) sessions: Vec<String>,
+
+    /// Print what is damaged and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object per session.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -1,5 +1,6 @@
 //! `sabir ls`: the sessions, the latest first.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,7 @@ use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
 use sabir_store::usage::{self, Sum};
 use sabir_store::{
-    RunFolder,
+    Damage, RunFolder,
     whole::{self, Workspace},
 };
 use serde::Serialize;
@@ -53,8 +54,11 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
     let all = sessions.len();
     let shown = arguments.limit.unwrap_or(if arguments.json || !std::io::stdout().is_terminal() { all } else { SHOWN });
     sessions.truncate(shown);
+    let damaged = || past::tell_damaged(&damaged(&past, &sessions));
     if arguments.json {
-        return list(&past, &sessions, arguments.results);
+        let listed = list(&past, &sessions, arguments.results);
+        damaged();
+        return listed;
     }
     if past.sessions.is_empty() {
         past::tell_nothing();
@@ -82,10 +86,17 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
         .collect();
     let head = ["ID", "LAST", "AGENT", "STATUS", "TOKENS", "COST", "TOOLS", "PROJECT", "PROMPT"];
     table::print_with_room(&head, &rows, DROPPED, PROMPT)?;
+    damaged();
     if all > shown {
         print::note(&format!("{shown} of {all} sessions; -n {all} shows all"));
     }
     Ok(Exit::Completed)
+}
+
+/// The damaged journals among sessions.
+fn damaged(past: &Past, sessions: &[(&Session, &Sum)]) -> BTreeMap<String, Damage> {
+    let damage = sessions.iter().filter_map(|(session, _)| past.damage(session));
+    damage.map(|(run, damage)| (run.to_owned(), damage)).collect()
 }
 
 /// The word for a session that goes on.
@@ -132,6 +143,9 @@ struct Listed<'s> {
     cost_source: &'static str,
     tool_calls: u64,
     files: Vec<String>,
+    /// What of the journal can't be read; absent where all of it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<Damage>,
 }
 
 /// A line for a program.
@@ -221,5 +235,6 @@ fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
         cost_source,
         tool_calls: session.calls(&past.logs),
         files: files.collect(),
+        damage: past.damage(session).map(|(_, damage)| damage),
     }
 }

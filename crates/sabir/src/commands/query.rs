@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
         // Who reads no more of a question without an end ends it.
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    let Answer { columns, failures } = asked.map_err(|error| {
+    let Answer { columns, failures, mut damaged } = asked.map_err(|error| {
         Failure::usage(format!("the question can't be answered: {error}"))
             .hint("`sabir query --tables` prints the tables and their columns; a question can only read")
     })?;
@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<Exit, Failure> {
         table::print_with_room(&columns.iter().map(String::as_str).collect::<Vec<_>>(), &rows, &[], 0)?;
     }
     past::tell_unread(failures);
+    let known = past.sessions.iter().filter(|session| chosen(session)).filter_map(|session| past.damage(session));
+    damaged.extend(known.map(|(run, damage)| (run.to_owned(), damage)));
+    past::tell_damaged(&damaged);
     Ok(Exit::Completed)
 }
 

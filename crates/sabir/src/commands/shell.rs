@@ -1,5 +1,7 @@
 //! `sabir shell`: runs an agent, keeps the log of the session, and delivers it.
 
+mod repair;
+
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::agents;
 use crate::cli::AskArguments;
-use crate::cli::shell::ShellArguments;
+use crate::cli::shell::{ShellArguments, ShellCommand};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::Recording;
@@ -64,6 +66,9 @@ struct Task {
 }
 
 pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
+    if let Some(ShellCommand::Repair(arguments)) = &arguments.command {
+        return repair::run(arguments);
+    }
     start::protect_secrets(&arguments.secret);
     let task = task(arguments)?;
     let config = config(arguments, &task)?;
@@ -338,6 +343,9 @@ struct Summary<'a> {
     unsent: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
+    /// What of the log was damaged at the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repaired: Option<repair::Repaired>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -358,12 +366,16 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
             messages: report.last,
             unsent: report.unsent,
             outcome: report.done.map(|done| done.outcome.as_str()),
+            repaired: (!report.repair.is_none()).then(|| repair::Repaired::of(&report.repair)),
             cause: report.done.and_then(|done| done.cause).map(sabir_core::event::Cause::as_str),
             refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
             failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
             sink: report.sink.as_ref().map(|failure| failure.what.as_str()),
             missing_artifacts: &report.artifacts,
         });
+    }
+    if !report.repair.is_none() {
+        print::warning(&format!("the outbox of the session {session} was damaged and is repaired: {}", report.repair));
     }
     let run =
         report.done.map_or(Exit::Completed, |done| if done.killed { Exit::Killed } else { Exit::of(done.outcome, done.cause) });

@@ -57,6 +57,10 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
         print::warning(&format!("{tokens} tokens have no price and are not in the cost: {}", models.join(", ")));
         print::hint("a list with their prices can be given with --prices; see docs/prices.md");
     }
+    let damaged = past.sessions.iter().filter(|session| which.session(session, &past.logs));
+    past::tell_damaged(
+        &damaged.filter_map(|session| past.damage(session)).map(|(run, damage)| (run.to_owned(), damage)).collect(),
+    );
     Ok(Exit::Completed)
 }
 

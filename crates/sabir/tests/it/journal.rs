@@ -262,6 +262,36 @@ fn a_damaged_run_is_listed_and_shown() {
     }
 }
 
+#[test]
+fn a_damaged_journal_is_reported_by_lists_and_questions() {
+    let script = Script::new(&format!("cat >/dev/null; echo '{INIT}'; echo '{RESULT}'"));
+    assert_eq!(script.run(&["--run-id", "hurt"]).status.code(), Some(0));
+    let home = script.file("home");
+    let folder = Home::at(&home).run("hurt").expect("an id");
+    let segment = folder.segment(folder.segments().expect("segments")[0]);
+    let ask = |arguments: &[&str]| {
+        let mut command = sabir();
+        command.env("HOME", home.join("nobody")).env("SABIR_HOME", &home).args(arguments);
+        command.output().expect("it ends")
+    };
+    let questions: [&[&str]; 4] = [&["ls"], &["ls", "--json"], &["query", "SELECT count(*) FROM events"], &["usage"]];
+    for question in questions {
+        assert!(!stderr(&ask(question)).contains("damaged"), "{question:?}");
+    }
+    let mut bytes = fs::read(&segment).expect("a segment");
+    let event = bytes.windows(16).position(|window| window == b"\"kind\":\"session").expect("an event");
+    bytes[event + 1] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+    for question in questions {
+        let output = ask(question);
+        assert_eq!(output.status.code(), Some(0), "{question:?}");
+        assert!(stderr(&output).contains("warning: the journal of hurt is damaged"), "{question:?}: {}", stderr(&output));
+        assert!(!stdout(&output).is_empty(), "{question:?}: what can be read is shown");
+    }
+    let listed: Value = serde_json::from_str(stdout(&ask(&["ls", "--json"])).lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&listed["damage"]["places"], &listed["damage"]["missing"]), (&1.into(), &1.into()));
+}
+
 fn prune(script: &Script, arguments: &[&str]) -> Output {
     sabir().arg("prune").args(arguments).env("SABIR_HOME", script.file("home")).output().expect("it ends")
 }

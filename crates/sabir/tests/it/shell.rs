@@ -81,6 +81,43 @@ fn the_environment_of_a_runner_is_all_that_is_needed() {
 }
 
 #[test]
+fn a_damaged_outbox_is_repaired_and_what_is_lost_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().join("home");
+    let output = shell(&home).args(["--session", "s", "--", "localexec", "echo hello"]).output().expect("it ends");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let repair = |arguments: &[&str]| shell(&home).arg("repair").args(arguments).output().expect("it ends");
+    let lines = |output: &Output| -> Vec<Value> {
+        stdout(output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let sound = repair(&["--json"]);
+    assert_eq!((code(&sound), &lines(&sound)[0]["state"]), (0, &"undamaged".into()), "{}", stderr(&sound));
+
+    let count = messages(&home, "s").len() as u64;
+    let segment = Home::at(&home).outbox("s").expect("a folder").segment(1);
+    let mut bytes = std::fs::read(&segment).expect("a segment");
+    let at = bytes.windows(9).rposition(|window| window == b"\"result\",").expect("the result");
+    bytes[at + 1] ^= 1;
+    std::fs::write(&segment, &bytes).expect("written");
+    let looked = repair(&["--dry-run", "--json"]);
+    assert_eq!((code(&looked), &lines(&looked)[0]["state"]), (6, &"damaged".into()), "{}", stderr(&looked));
+    assert_eq!(std::fs::read(&segment).expect("a segment"), bytes, "--dry-run changes nothing");
+    let table = repair(&["--dry-run"]);
+    assert!(stdout(&table).contains("damaged") && stdout(&table).contains("1 message is lost"), "{}", stdout(&table));
+
+    let repaired = repair(&["s", "--json"]);
+    let line = &lines(&repaired)[0];
+    assert_eq!((code(&repaired), &line["state"], &line["lostMessages"]), (6, &"repaired".into(), &1.into()), "{line}");
+    assert_eq!((&line["messages"], &line["lost"][0][0]), (&count.into(), &(count - 1).into()), "{line}");
+    assert_eq!(code(&repair(&[])), 0);
+    // The session goes on.
+    let output = shell(&home).args(["--session", "s", "--json", "--", "localexec", "echo again"]).output().expect("it ends");
+    let end: Value = serde_json::from_str(stdout(&output).lines().last().expect("a line")).expect("JSON");
+    assert!(end["messages"].as_u64() > Some(count) && end.get("repaired").is_none(), "{end}");
+    assert_eq!(code(&repair(&["nobody"])), 2);
+}
+
+#[test]
 fn raw_lines_are_kept_on_this_machine_when_asked() {
     let folder = tempfile::tempdir().expect("a folder");
     let home = folder.path().join("home");

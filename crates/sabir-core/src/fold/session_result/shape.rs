@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use crate::event::{Cause, Change, ChangeSource, Detection, Outcome, Text, ToolKind, ToolStatus};
 use crate::fold::tokens::{NativeUsage, TokensReport, TokensSource};
-use crate::json;
+use crate::json::{self, RawJson};
 
 /// Name and version of the shape.
 const SCHEMA: &str = "sabir.result/1";
@@ -227,9 +226,9 @@ pub struct ToolCall {
     pub name: String,
     /// What the tool does.
     pub kind: ToolKind,
-    /// The arguments.
+    /// The arguments; a JSON string where they are not valid JSON.
     #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
-    pub args: Option<Box<RawValue>>,
+    pub args: Option<RawJson>,
     /// What it gave back, at most its first 64 KiB.
     #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]

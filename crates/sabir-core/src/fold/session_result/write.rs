@@ -44,7 +44,7 @@ impl ToolCall {
         out.extend_from_slice(b",\"kind\":");
         word(self.kind.as_str(), out);
         out.extend_from_slice(b",\"args\":");
-        out.extend_from_slice(self.args.as_deref().map_or(NULL, |args| args.get().as_bytes()));
+        out.extend_from_slice(self.args.as_ref().map_or(NULL, |args| args.get().as_bytes()));
         out.extend_from_slice(b",\"result\":");
         match output.or(self.result.as_ref()) {
             Some(result) => result.write_head(RESULT_BYTES, out),
@@ -164,7 +164,7 @@ mod tests {
                     id: NAMES[2].to_owned(),
                     name: "tool".to_owned(),
                     kind: ToolKind::Execute,
-                    args: exit_code.and_then(|_| serde_json::value::to_raw_value(&NAMES).ok()),
+                    args: exit_code.map(|_| json::RawJson::of(&NAMES)),
                     result: output.as_ref().map(|output| output.head(RESULT_BYTES)),
                     result_bytes: output.as_ref().map(|output| output.size() as u64),
                     status: ToolStatus::Ok,

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::{RawValue, to_raw_value};
-
 use super::super::calls::Call;
 use super::Envelope;
 use super::deeds::{self, Deed};
 use super::message::{Details, Known, Level, Meta, Payload};
 use crate::cut::head;
 use crate::event::{Event, EventKind, ToolKind, ToolStatus};
+use crate::json::RawJson;
 
 /// A call that began and has not ended.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ impl Envelope {
             self.send("command_start", Level::Info, &payload, out);
         } else {
             let name = Some(Cow::Borrowed(call.name.as_str()));
-            let args = call.input.as_deref().and_then(arguments);
+            let args = call.input.as_deref().map(RawJson::from_text);
             let payload = Payload { name, action: Some("start"), args, meta, ..Payload::default() };
             self.send("tool_event", Level::Info, &payload, out);
         }
@@ -196,9 +195,4 @@ impl Fnv {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     }
-}
-
-/// Arguments as JSON; free text is a JSON string.
-fn arguments(input: &str) -> Option<Box<RawValue>> {
-    serde_json::from_str(input).or_else(|_| to_raw_value(input)).ok()
 }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 
 use crate::cut;
 use crate::event::{Change, ChangeSource, Outcome, ToolStatus};
+use crate::json::RawJson;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -105,7 +105,7 @@ pub(super) struct Payload<'a> {
     pub(super) diff: Option<Text<'a>>,
     // tool_event
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) args: Option<Box<RawValue>>,
+    pub(super) args: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<Text<'a>>,
     // result
@@ -122,7 +122,7 @@ pub(super) struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) json: Option<Box<RawValue>>,
+    pub(super) json: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) meta: Option<Meta<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,15 +258,15 @@ impl<'a> Payload<'a> {
             Field::Result => self.result.as_deref(),
             Field::Summary => self.summary.as_deref(),
             Field::Message => self.message.as_deref(),
-            Field::Args => self.args.as_deref().map(RawValue::get),
-            Field::Json => self.json.as_deref().map(RawValue::get),
+            Field::Args => self.args.as_ref().map(RawJson::get),
+            Field::Json => self.json.as_ref().map(RawJson::get),
         }
     }
 
     fn set(&mut self, field: Field, piece: &str) {
         let text = || Some(Cow::Owned(piece.to_owned()));
         // A piece of an object is none, so the pieces of its JSON text are sent as strings.
-        let json = || to_raw_value(piece).ok();
+        let json = || Some(RawJson::of(&piece));
         match field {
             Field::Text => self.text = text(),
             Field::Chunk => self.chunk = text(),

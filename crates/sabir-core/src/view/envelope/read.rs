@@ -1,4 +1,4 @@
-//! Reads the messages of a shell: what stands in each, and the events that are in them.
+//! Reads and checks the messages of a session's log, and decodes the events that are in them.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::cut;
 use crate::event::{Event, EventKind, PlanItem, PlanStatus, RunId};
+use crate::json::Str;
+use crate::time::Timestamp;
 
 /// The type of a message that stands for one that the hub had and can't read any more.
 pub const GAP: &str = "gap";
@@ -28,6 +30,40 @@ pub struct Message<'a> {
     pub r#type: Cow<'a, str>,
     #[serde(borrow)]
     payload: Payload<'a>,
+    /// How bad it is: `info`, `warn` or `error`.
+    #[serde(borrow, default)]
+    pub level: Cow<'a, str>,
+}
+
+/// Checks that a line is a message of this session's log, and returns its number. A hub refuses a batch in which one message
+/// is not, and with it everything that follows.
+pub fn check(line: &[u8], session: &str) -> Result<u64, &'static str> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head<'a> {
+        #[serde(borrow)]
+        session_id: Str<'a>,
+        seq: u64,
+        #[serde(borrow)]
+        ts: Str<'a>,
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow)]
+        payload: &'a RawValue,
+    }
+    // What nobody reads must be text as well.
+    let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
+    let head: Head<'_> = serde_json::from_str(line).map_err(|_| "it is not a message")?;
+    if *head.session_id != *session {
+        return Err("it is of another session");
+    }
+    if Timestamp::parse(&head.ts).is_none() {
+        return Err("its time is not RFC 3339");
+    }
+    if head.r#type.is_empty() || !head.payload.get().starts_with('{') {
+        return Err("it has no type or no payload");
+    }
+    Ok(head.seq)
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::read::{Events, GAP, Message};
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{Event, EventKind};
 use crate::fold::timeline::{Change, Clipping, TimelineFold};
 use crate::time::Timestamp;
 
@@ -71,6 +71,12 @@ impl LogTimeline {
                 }
             }
             GAP => self.fold.gap(message.seq, Timestamp::parse(&message.ts), &message.text().unwrap_or_default(), out),
+            // An error of the runner itself, such as messages that it lost. The agent has no event for it.
+            "log" if message.level == "error" => {
+                if let Some(text) = message.text() {
+                    self.fold.gap(message.seq, Timestamp::parse(&message.ts), &text, out);
+                }
+            }
             _ => {}
         }
     }
@@ -170,6 +176,16 @@ mod tests {
         let expected = [(1, 2), (0, 0), (3, 4), (5, 7), (6, 6)];
         assert_eq!(numbers, expected.map(|(seq, last)| ((seq > 0).then_some(seq), (last > 0).then_some(last))));
         assert!(seen.items.iter().any(|item| Some(item.first) != item.seq), "numbers of messages are others");
+    }
+
+    #[test]
+    fn an_error_of_the_runner_is_in_the_timeline() {
+        let mut lines = log(&Options::default(), &[STARTED, TEXT]);
+        lines.extend_from_slice(
+            br#"{"sessionId":"r","ts":"2026-01-02T03:04:05Z","type":"log","level":"error","seq":9,"payload":{"text":"message 8 was lost"}}"#,
+        );
+        let item = timeline(&lines).items.pop().expect("an item");
+        assert!(matches!(&item.what, What::Error { message, fatal: false, .. } if message == "message 8 was lost"), "{item:?}");
     }
 
     #[test]

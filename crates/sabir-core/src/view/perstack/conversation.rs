@@ -3,12 +3,11 @@
 //! A step is one round: the expert's message with its tool calls, then their results. Calls made in parallel belong to
 //! one message, so a message is closed when the first of them ends, not when the first of them begins.
 
-use serde_json::value::{RawValue, to_raw_value};
-
 use super::super::Ids;
 use super::records::{Message, Part, ToolCall, ToolResult};
 use crate::event::ToolStatus;
 use crate::fold::{Tokens, UsageTally};
+use crate::json::RawJson;
 
 /// What happened in the conversation and is worth an event; the step is the one that it happened in.
 #[derive(Debug)]
@@ -241,15 +240,14 @@ impl Conversation {
 }
 
 /// The schema wants an object: what is none is put into one.
-fn arguments(input: Option<&str>) -> Box<RawValue> {
-    let object = input.map(str::trim).filter(|input| input.starts_with('{'));
-    let object = object.and_then(|input| serde_json::from_str::<Box<RawValue>>(input).ok());
+fn arguments(input: Option<&str>) -> RawJson {
+    let object = input.and_then(RawJson::parse).filter(|json| json.get().starts_with('{'));
     object.unwrap_or_else(|| {
         #[derive(serde::Serialize)]
         struct Wrapped<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]
             input: Option<&'a str>,
         }
-        to_raw_value(&Wrapped { input }).unwrap_or_default()
+        RawJson::of(&Wrapped { input })
     })
 }

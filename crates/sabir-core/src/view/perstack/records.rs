@@ -1,10 +1,10 @@
 //! Perstack's own shapes. Every number and id here is one that its schema requires.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::event::{Cause, Outcome};
 use crate::fold::Tokens;
+use crate::json::RawJson;
 
 /// Five figures that must be numbers. `inputTokens` is all input, of which `cachedInputTokens` was read from a cache, so
 /// that input and output sum to the total.
@@ -41,7 +41,7 @@ pub(super) enum Part {
     #[serde(rename = "thinkingPart")]
     Thinking { id: String, thinking: String },
     #[serde(rename = "toolCallPart")]
-    ToolCall { id: String, tool_call_id: String, tool_name: String, args: Box<RawValue> },
+    ToolCall { id: String, tool_call_id: String, tool_name: String, args: RawJson },
     #[serde(rename = "toolResultPart")]
     ToolResult {
         id: String,
@@ -76,7 +76,7 @@ pub(super) struct ToolCall {
     pub(super) id: String,
     pub(super) skill_name: String,
     pub(super) tool_name: String,
-    pub(super) args: Box<RawValue>,
+    pub(super) args: RawJson,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -87,7 +87,7 @@ pub(crate) struct Choice {
     workspace: Option<String>,
     /// Something came since this time, RFC 3339.
     since: Option<String>,
-    /// A message has words that begin like all of these.
+    /// A message has all of these words, and phrases between double quotes.
     text: Option<String>,
     /// How many; at most 500.
     limit: Option<usize>,

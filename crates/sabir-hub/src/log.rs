@@ -265,7 +265,7 @@ pub struct Filter {
     pub workspace: Option<String>,
     /// Something came after this.
     pub since: Option<Timestamp>,
-    /// A message has words that begin like all of these.
+    /// A message has all of these words, and phrases between double quotes.
     pub text: Option<String>,
     /// At most so many.
     pub limit: usize,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
+use sabir_core::pattern::Pattern;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
 
@@ -32,18 +33,9 @@ pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Resu
     only("workspace = ?", filter.workspace.clone().map(Into::into));
     only("updated >= ?", filter.since.map(|since| since.as_millis().into()));
     only("id < ?", filter.cursor.map(|cursor| number(cursor).into()));
-    let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
-    if !wanted.is_empty() {
-        // How far the index goes is asked first: it may go further meanwhile, never less far.
-        let tail = said_lately(database, index::progress(database)?, &wanted)?;
-        let tail = serde_json::to_string(&tail).unwrap_or_default();
-        let query = wanted.iter().map(|word| format!("\"{word}\"*")).collect::<Vec<_>>().join(" ");
-        only(
-            "id IN (SELECT session FROM message WHERE message.id IN (SELECT rowid FROM words.found WHERE found MATCH ?))
-             OR id IN (SELECT value FROM json_each(?))",
-            Some(query.into()),
-        );
-        values.push(tail.into());
+    if let Some(pattern) = filter.text.as_deref().and_then(Pattern::parse) {
+        let found = serde_json::to_string(&matching(database, &pattern)?).unwrap_or_default();
+        only("id IN (SELECT value FROM json_each(?))", Some(found.into()));
     }
     let all = conditions.iter().map(|condition| format!("({condition})")).collect::<Vec<_>>().join(" AND ");
     values.push(number(filter.limit as u64 + 1).into());
@@ -55,16 +47,31 @@ pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Resu
     Ok(Page { sessions: found.into_iter().map(|(_, session)| session).collect(), next })
 }
 
-/// Sessions with these words in messages that are not in the index yet.
-fn said_lately(database: &Connection, indexed: i64, wanted: &[String]) -> rusqlite::Result<BTreeSet<i64>> {
+/// Sessions with a message that matches. The index narrows down which messages are looked at; those that are not in it yet
+/// are looked at too.
+fn matching(database: &Connection, pattern: &Pattern) -> rusqlite::Result<BTreeSet<i64>> {
     let mut found = BTreeSet::new();
-    let mut select = database.prepare_cached("SELECT session, line FROM message WHERE id > ?1")?;
-    let mut rows = select.query([indexed])?;
-    while let Some(row) = rows.next()? {
-        let session = row.get(0)?;
-        if !found.contains(&session) && words::has(&words::of(row.get_ref(1)?.as_blob()?), wanted) {
-            found.insert(session);
+    let mut look = |select: &str, value: Value| {
+        let mut select = database.prepare_cached(select)?;
+        let mut rows = select.query([value])?;
+        while let Some(row) = rows.next()? {
+            let session = row.get(0)?;
+            if !found.contains(&session) && words::matches(row.get_ref(1)?.as_blob()?, pattern) {
+                found.insert(session);
+            }
         }
+        Ok::<(), rusqlite::Error>(())
+    };
+    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
+    match words::index_query(pattern) {
+        Some(query) => {
+            // How far the index goes is asked first: it may go further meanwhile, never less far.
+            let indexed = index::progress(database)?;
+            let may = "SELECT session, line FROM message WHERE id IN (SELECT rowid FROM words.found WHERE found MATCH ?1)";
+            look(may, query.into())?;
+            look(AFTER, indexed.into())?;
+        }
+        None => look(AFTER, 0.into())?,
     }
     Ok(found)
 }

@@ -140,10 +140,12 @@ pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
 fn read_folder(folder: &RunFolder, index: &mut Index, runs: &mut Vec<RunLog>) -> io::Result<()> {
     let names = names(index, folder.path(), &Look::at(folder.path())?)?;
     let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
-    // Nearly every run has one segment, which is not opened to find that out.
-    let parts = if is_one_run(&numbers) { vec![folder.clone()] } else { folder.runs()? };
+    if is_one_run(&numbers) {
+        runs.extend(known_or_read(folder, &numbers, index)?);
+        return Ok(());
+    }
     let mut outcome = Ok(());
-    for part in parts {
+    for part in folder.runs()? {
         let numbers = part.segments_of(names.iter().map(|(name, _)| name));
         match known_or_read(&part, &numbers, index) {
             Ok(run) => runs.extend(run),

@@ -324,7 +324,7 @@ mod tests {
             let mut take = |place: Place| places.push((place.seq, place.snippet));
             let mut texts = Texts::new(&pattern, &mut take);
             for ((text, id), seq) in pieces.iter().zip(1..) {
-                let kind = EventKind::Text { delta: Cow::Borrowed(text), message_id: id.map(Cow::Borrowed) };
+                let kind = EventKind::Text { delta: (*text).into(), message_id: id.map(Cow::Borrowed) };
                 let run_id = RunId::from("r");
                 texts.event(&Event { run_id, seq, at: None, line: None, parent_tool_call_id: None, kind });
             }

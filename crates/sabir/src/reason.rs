@@ -54,11 +54,15 @@ impl Reason {
         if details.is_empty() { outcome.to_string() } else { format!("{outcome} ({})", details.join(", ")) }
     }
 
-    /// The first lines of the agent's error, or the last ones that it wrote to standard error.
-    pub(crate) fn error(&self) -> Vec<&str> {
-        match &self.error {
-            Some((error, _)) => error.lines().collect(),
-            None => self.stderr.iter().flat_map(|line| line.lines()).collect(),
+    /// The first lines of the agent's error. Where it reported none and its process failed, the last lines of standard error.
+    pub(crate) fn error(&self, outcome: Outcome) -> Vec<&str> {
+        match (&self.error, outcome) {
+            (_, Outcome::Completed | Outcome::Cancelled) => Vec::new(),
+            (Some((error, _)), _) => error.lines().collect(),
+            (None, Outcome::Failed | Outcome::Crashed | Outcome::StartFailed) => {
+                self.stderr.iter().flat_map(|line| line.lines()).collect()
+            }
+            (None, _) => Vec::new(),
         }
     }
 }
@@ -105,12 +109,19 @@ mod tests {
     #[test]
     fn error_is_the_agents_own() {
         let stderr = |text: &'static str| EventKind::Activity { message: Cow::Borrowed(text) };
-        assert_eq!(reason(vec![stderr("a"), error("first", true), error("second", false)]).error(), ["first"]);
-        assert_eq!(reason(vec![error("first", false), error("two\n\n lines", false)]).error(), ["two", " lines"]);
+        assert_eq!(reason(vec![stderr("a"), error("first", true), error("second", false)]).error(Outcome::Failed), ["first"]);
+        assert_eq!(reason(vec![error("first", false), error("two\n\n lines", false)]).error(Outcome::Failed), ["two", " lines"]);
         let lines = ["one", " ", "two", "three", "\u{1b}[31mfour"].map(stderr);
-        assert_eq!(reason(lines.into()).error(), ["two", "three", "four"]);
-        assert_eq!(reason(vec![error("1\n2\n3\n4\n5\n6\n7\n8", true)]).error(), ["1", "2", "3", "4", "5", "6", "…"]);
-        assert!(Reason::default().error().is_empty());
+        assert_eq!(reason(lines.into()).error(Outcome::Failed), ["two", "three", "four"]);
+        assert_eq!(
+            reason(vec![error("1\n2\n3\n4\n5\n6\n7\n8", true)]).error(Outcome::Failed),
+            ["1", "2", "3", "4", "5", "6", "…"]
+        );
+        assert!(Reason::default().error(Outcome::Failed).is_empty());
+        // What a command wrote to standard error says nothing about a limit that ended it.
+        let lines = || reason(vec![stderr("warning")]);
+        assert!(lines().error(Outcome::TimedOut).is_empty() && lines().error(Outcome::Completed).is_empty());
+        assert_eq!(reason(vec![error("limit", true)]).error(Outcome::TimedOut), ["limit"]);
     }
 
     #[test]

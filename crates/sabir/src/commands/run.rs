@@ -95,7 +95,7 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
     }
     if exit != Exit::Completed {
         if tell {
-            let error: String = reason.error().iter().map(|line| format!(": {line}")).take(1).collect();
+            let error: String = reason.error(outcome).iter().map(|line| format!(": {line}")).take(1).collect();
             print::warning(&format!("the run of {} ended: {}{error}", agent.id, reason.outcome(outcome, cause)));
         }
         if let Some(advice) = hint::after(agent, outcome, cause, end.timeout) {

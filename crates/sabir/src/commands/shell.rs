@@ -29,7 +29,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::Recording;
 use crate::print::json::Out;
-use crate::{print, start};
+use crate::{past, print, start};
 
 /// Where the token is.
 const TOKEN: &str = "AUTH_TOKEN";
@@ -64,7 +64,9 @@ struct Task {
 pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
     let task = task(arguments)?;
     let config = config(arguments, &task)?;
-    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, &task));
+    let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(task.agent, id)).transpose()?;
+    let ask = AskArguments { resume, ..arguments.ask.clone() };
+    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, ask, &task));
     sabir_run::supervise::take_in_orphans(true);
     // What is delivered is packed and sent by other threads than the one that reads the agent.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -200,9 +202,9 @@ fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(Str
 }
 
 /// Plans the runs of the agent as `sabir run` does.
-fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
+fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planner {
     let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
-    let ask = Rc::new(arguments.ask.clone());
+    let ask = Rc::new(ask);
     Box::new(move |wanted: Ask| {
         let (extra, ask) = (Rc::clone(&extra), Rc::clone(&ask));
         Box::pin(async move {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use sabir_core::event::{Change, Event, EventKind, Outcome, PlanStatus, ToolKind, ToolStatus};
+use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
 use sabir_core::fold::{CostSource, Over, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::readable::{self, duration};
 pub(crate) use sabir_core::readable::{grouped, line as visible};
@@ -345,8 +345,7 @@ impl Human {
             _ => (NOTE, "…"),
         };
         let mut outcome = format!("{sign} {}", self.reason.outcome(result.outcome, result.cause));
-        let is_failure = !matches!(result.outcome, Outcome::Completed | Outcome::Cancelled);
-        let error: Vec<String> = self.reason.error().into_iter().filter(|_| is_failure).map(visible).collect();
+        let error: Vec<String> = self.reason.error(result.outcome).into_iter().map(visible).collect();
         if let [first, ..] = &*error {
             let _ = write!(outcome, ": {first}");
         }

@@ -303,15 +303,23 @@ fn resume_takes_the_beginning_of_an_id() {
         command.args(["run", "claude-code", "go on", "--resume", id, "--no-journal", "--json", "--program"]).arg(script.path());
         command.arg("--cwd").arg(script.folder.path()).output().expect("it ends")
     };
-    let resumed = |id: &str| {
-        assert_eq!(run(id).status.code(), Some(0), "{}", stderr(&run(id)));
+    let given = || {
         let arguments = fs::read_to_string(script.file("arguments")).expect("arguments");
         let mut words = arguments.split_whitespace().skip_while(|word| *word != "--resume");
         words.nth(1).expect("an id").to_owned()
     };
+    let resumed = |id: &str| {
+        assert_eq!(run(id).status.code(), Some(0), "{}", stderr(&run(id)));
+        given()
+    };
     assert_eq!(resumed(&CLAUDE[..12]), CLAUDE);
     assert_eq!(resumed(CLAUDE), CLAUDE);
     assert_eq!(resumed("unknown-here"), "unknown-here", "the agent may know more");
+    fs::remove_file(script.file("arguments")).expect("removed");
+    let mut shell = home.command();
+    shell.args(["shell", "--resume", &CLAUDE[..12], "--program"]).arg(script.path()).arg("--cwd").arg(script.folder.path());
+    let output = shell.args(["--", "claude-code", "go on"]).env("SESSION_ID", "s").output().expect("it ends");
+    assert_eq!((output.status.code(), given()), (Some(0), CLAUDE.to_owned()), "{}", stderr(&output));
     let ambiguous = run("6f0c1f8e");
     assert_refused(&ambiguous, "2 sessions of claude-code start with 6f0c1f8e", CLAUDE);
     assert!(stderr(&ambiguous).contains(&other), "{}", stderr(&ambiguous));

@@ -33,6 +33,7 @@ pub mod json;
 pub mod launch;
 pub mod laws;
 pub mod line;
+pub mod pattern;
 pub mod price;
 pub mod readable;
 pub mod time;

@@ -100,7 +100,7 @@ pub(crate) struct Choice {
     since: Option<String>,
     /// Whose id starts so.
     prefix: Option<String>,
-    /// A message has words that begin like all of these.
+    /// A message has all of these words, and phrases between double quotes.
     text: Option<String>,
     /// How many; at most 500.
     limit: Option<usize>,

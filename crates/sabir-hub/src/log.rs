@@ -320,7 +320,7 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Whose id starts so.
     pub prefix: Option<String>,
-    /// A message has words that begin like all of these.
+    /// A message has all of these words, and phrases between double quotes.
     pub text: Option<String>,
     /// At most so many.
     pub limit: usize,

@@ -50,6 +50,9 @@ impl Hub {
         let bad = |why: &str| {
             Failure::usage(format!("the address of the hub can't be used: {why}")).hint("it looks like wss://hub.example")
         };
+        if !address.contains("://") {
+            return Err(bad("it has no scheme"));
+        }
         let mut socket = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
         let is_tls = match socket.scheme() {
             "ws" | "http" => false,

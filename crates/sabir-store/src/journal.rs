@@ -107,6 +107,23 @@ impl State {
 }
 
 impl Journal {
+    /// Creates the journal of a new run. An id that the journal has a run of is [refused](Why::Used).
+    pub fn create(home: &Home, run_id: &str) -> Result<Self, Trouble> {
+        let folder = home.run(run_id)?;
+        let lock = lock(&folder)?;
+        refuse_used(&folder)?;
+        Self::open_locked(&folder, lock, Cursor::START, Options::default())
+    }
+
+    /// Checks that [`Journal::create`] would take the id, without writing anything.
+    pub fn check_new(home: &Home, run_id: &str) -> Result<(), Trouble> {
+        let folder = home.run(run_id)?;
+        if folder.is_live() {
+            return Err(live(&folder));
+        }
+        refuse_used(&folder)
+    }
+
     /// Opens the journal of a run for writing: a new one, or the next epoch of one that is there, after its torn tail was cut
     /// off. Nothing is synced yet, so this is quick.
     pub fn open(home: &Home, run_id: &str) -> Result<Self, Trouble> {
@@ -121,6 +138,10 @@ impl Journal {
     /// The same in any folder. A journal that is new begins after the given place.
     pub fn open_in(folder: &RunFolder, begin: Cursor, options: Options) -> Result<Self, Trouble> {
         let lock = lock(folder)?;
+        Self::open_locked(folder, lock, begin, options)
+    }
+
+    fn open_locked(folder: &RunFolder, lock: File, begin: Cursor, options: Options) -> Result<Self, Trouble> {
         let left = repair(folder)?;
         let before = if left.segment == 0 { begin } else { left.last };
         let epoch = before.epoch.saturating_add(1);
@@ -349,6 +370,20 @@ fn lock(folder: &RunFolder) -> Result<File, Trouble> {
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
         }
     }
-    let hint = "give the new run another id, or none";
-    Err(Trouble::new(Why::Live, format!("a run with the id {} is going on", folder.id()), hint))
+    Err(live(folder))
+}
+
+const ANOTHER_ID: &str = "give the new run another id, or none";
+
+fn live(folder: &RunFolder) -> Trouble {
+    Trouble::new(Why::Live, format!("a run with the id {} is going on", folder.id()), ANOTHER_ID)
+}
+
+fn refuse_used(folder: &RunFolder) -> Result<(), Trouble> {
+    let failed = |error: &std::io::Error| Trouble::io(format_args!("can't read the journal of the run {}", folder.id()), error);
+    if folder.has_records().map_err(|error| failed(&error))? {
+        let what = format!("the journal has a run with the id {} already", folder.id());
+        return Err(Trouble::new(Why::Used, what, ANOTHER_ID));
+    }
+    Ok(())
 }

@@ -21,7 +21,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cursor::Cursor;
 use crate::private;
+use crate::reader::Reader;
 use crate::trouble::{Trouble, Why};
 
 const RUNS: &str = "runs";
@@ -98,10 +100,11 @@ impl Home {
             let hint = "an id has 1 to 200 letters, digits, dashes and underscores; other characters count for more";
             return Err(Trouble::new(Why::BadId, format!("{id:?} can't be the id of a run or a session"), hint));
         }
-        Ok(RunFolder { id: id.to_owned(), path: self.0.join(under).join(name) })
+        Ok(RunFolder { id: id.to_owned(), path: self.0.join(under).join(name), part: None })
     }
 
-    /// All runs that have a folder, in the order of their names: those that Sabir named are in the order of time.
+    /// The folders of all runs, in the order of their names: those that Sabir named are in the order of time. A folder whose
+    /// id was used more than once is one of them; [`RunFolder::runs`] takes it apart.
     pub fn runs(&self) -> io::Result<Vec<RunFolder>> {
         self.folders(RUNS)
     }
@@ -115,7 +118,7 @@ impl Home {
         let mut runs: Vec<RunFolder> = self
             .entries(under)?
             .into_iter()
-            .filter_map(|(name, path)| Some(RunFolder { id: decode(&name)?, path }))
+            .filter_map(|(name, path)| Some(RunFolder { id: decode(&name)?, path, part: None }))
             .filter(RunFolder::exists)
             .collect();
         runs.sort_by(|a, b| a.path.cmp(&b.path));
@@ -148,12 +151,78 @@ impl Home {
 pub struct RunFolder {
     id: String,
     path: PathBuf,
+    /// The run is a part of what is in the folder, because its id was used more than once.
+    part: Option<Part>,
+}
+
+/// One of several runs in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    /// The id that all of them were written with.
+    written_id: String,
+    span: Span,
+}
+
+/// The segments of one run in a folder of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: u32,
+    /// `u32::MAX` for the latest run, which may still be written.
+    pub(crate) last: u32,
+    /// The last record before them.
+    pub(crate) before: Cursor,
 }
 
 impl RunFolder {
-    /// The id of the run.
+    /// The id of the run. Where the id was used more than once, the earlier runs have a suffix.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The id that the run was written with: records are checked against it.
+    pub(crate) fn written_id(&self) -> &str {
+        self.part.as_ref().map_or(&self.id, |part| &part.written_id)
+    }
+
+    /// The segments of the run, where it is one of several in the folder.
+    pub(crate) fn span(&self) -> Option<Span> {
+        self.part.as_ref().map(|part| part.span)
+    }
+
+    /// Whether no later run is in the folder.
+    pub(crate) fn is_latest(&self) -> bool {
+        self.span().is_none_or(|span| span.last == u32::MAX)
+    }
+
+    /// The folder with all runs that are in it.
+    pub(crate) fn folder(&self) -> Self {
+        Self { id: self.written_id().to_owned(), path: self.path.clone(), part: None }
+    }
+
+    /// The runs in the folder, the earliest first: several where an id was used more than once.
+    pub fn runs(&self) -> io::Result<Vec<Self>> {
+        crate::reused::split(self)
+    }
+
+    /// One of several runs in this folder. An earlier run has its epoch as a suffix of its id.
+    pub(crate) fn part(&self, epoch: Option<u32>, span: Span) -> Self {
+        let mut id = self.id.clone();
+        if let Some(epoch) = epoch {
+            id = format!("{id}.{epoch}");
+            while self.path.with_file_name(file_name(&id)).exists() {
+                id.push('.');
+            }
+        }
+        Self { id, path: self.path.clone(), part: Some(Part { written_id: self.id.clone(), span }) }
+    }
+
+    /// Whether anything was ever written to the run: its writer may have only begun, or was killed before it had.
+    pub fn has_records(&self) -> io::Result<bool> {
+        let mut reader = match Reader::of(self.clone()) {
+            Err(trouble) if trouble.why == Why::NotFound => return Ok(false),
+            reader => reader.map_err(|trouble| io::Error::other(trouble.what))?,
+        };
+        Ok(reader.next()?.is_some() || !reader.damage().is_none())
     }
 
     /// Where it is.
@@ -187,6 +256,9 @@ impl RunFolder {
             (self.segment(number).file_name() == Some(name.as_ref())).then_some(number)
         };
         let mut numbers: Vec<u32> = names.filter_map(number).collect();
+        if let Some(Span { first, last, .. }) = self.span() {
+            numbers.retain(|number| (first..=last).contains(number));
+        }
         numbers.sort_unstable();
         numbers
     }
@@ -194,7 +266,8 @@ impl RunFolder {
     /// Whether a process is writing the run now. The system lets go of the lock when that process is gone, however it
     /// ended. On a file system without locks no run is live.
     pub fn is_live(&self) -> bool {
-        File::open(self.path.join(LOCK)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        self.is_latest()
+            && File::open(self.path.join(LOCK)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// The file whose lock says that the run is being written; made if it is not there.

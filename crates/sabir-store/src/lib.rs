@@ -34,6 +34,7 @@ pub mod query;
 pub mod reader;
 pub mod record;
 pub mod repair;
+mod reused;
 pub mod runs;
 pub mod search;
 pub mod segment;

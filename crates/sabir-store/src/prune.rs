@@ -34,8 +34,9 @@ pub struct Stored {
 pub fn stored(home: &Home) -> io::Result<Vec<Stored>> {
     let mut all = Vec::new();
     for folder in home.runs()? {
-        match look(folder) {
-            Ok(run) => all.push(run),
+        let each = folder.runs().and_then(|runs| runs.into_iter().map(look).collect::<io::Result<Vec<_>>>());
+        match each {
+            Ok(runs) => all.extend(runs),
             // Somebody else removed it meanwhile, or it is somebody else's.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
             Err(error) => return Err(error),
@@ -48,10 +49,14 @@ pub fn stored(home: &Home) -> io::Result<Vec<Stored>> {
 fn look(folder: RunFolder) -> io::Result<Stored> {
     let mut bytes = 0;
     let mut written = SystemTime::UNIX_EPOCH;
-    for entry in fs::read_dir(folder.path())? {
-        let about = entry?.metadata()?;
+    let mut add = |about: fs::Metadata| {
         bytes += about.len();
-        written = written.max(about.modified()?);
+        about.modified().map(|modified| written = written.max(modified))
+    };
+    if folder.span().is_some() {
+        folder.segments()?.into_iter().try_for_each(|number| add(fs::metadata(folder.segment(number))?))?;
+    } else {
+        fs::read_dir(folder.path())?.try_for_each(|entry| add(entry?.metadata()?))?;
     }
     let live = folder.is_live();
     Ok(Stored { folder, bytes, written, live })
@@ -78,6 +83,9 @@ pub fn choose(stored: &[Stored], rules: &Rules, now: SystemTime) -> Vec<Stored> 
 
 /// Removes a run. False when it has become live meanwhile, and stays.
 pub fn remove(run: &RunFolder) -> io::Result<bool> {
+    if run.span().is_some() {
+        return remove_part(run);
+    }
     let lock = run.lock_file()?;
     match lock.try_lock() {
         Err(fs::TryLockError::WouldBlock) => return Ok(false),
@@ -93,6 +101,21 @@ pub fn remove(run: &RunFolder) -> io::Result<bool> {
     fs::rename(run.path(), &aside)?;
     fs::remove_dir_all(&aside)?;
     Ok(true)
+}
+
+/// Removes one of several runs in a folder, and the folder with the last of them.
+fn remove_part(run: &RunFolder) -> io::Result<bool> {
+    let lock = run.lock_file()?;
+    let is_written = |locked: Result<(), fs::TryLockError>| matches!(locked, Err(fs::TryLockError::WouldBlock));
+    // Whoever writes the folder writes the latest of its runs.
+    if run.is_latest() && is_written(lock.try_lock()) {
+        return Ok(false);
+    }
+    // The end goes first: what a crash leaves is a run without one.
+    run.segments()?.into_iter().rev().try_for_each(|number| fs::remove_file(run.segment(number)))?;
+    drop(lock);
+    let folder = run.folder();
+    if folder.segments()?.is_empty() { remove(&folder) } else { Ok(true) }
 }
 
 /// Removes what an earlier pruning that was stopped in the middle left.

@@ -130,7 +130,8 @@ impl Reader {
             }
             Ok(_) => {}
         }
-        Ok(Self::from_segment(folder, 0))
+        let before = folder.span().map_or(Cursor::START, |span| span.before);
+        Ok(Self { position: before, ..Self::from_segment(folder, 0) })
     }
 
     /// Goes on after a record that was dealt with.
@@ -148,8 +149,8 @@ impl Reader {
     /// Reads from the segment after this one on.
     pub(crate) fn from_segment(folder: RunFolder, done: u32) -> Self {
         Self {
-            run_id: folder.id().to_owned(),
-            seed: record::seed(folder.id()),
+            run_id: folder.written_id().to_owned(),
+            seed: record::seed(folder.written_id()),
             folder,
             current: None,
             done,
@@ -390,6 +391,11 @@ impl Reader {
 
     pub(crate) fn position(&self) -> Cursor {
         self.position
+    }
+
+    /// The last record before the segment that is read, as its head tells.
+    pub(crate) fn before(&self) -> Option<Cursor> {
+        self.current.as_ref()?.header.as_ref().map(Header::before)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::{Damage, Reader};
 use crate::record;
+use crate::reused::is_one_run;
 use crate::summary::{self, State, Summary};
 use crate::whole;
 
@@ -129,14 +130,32 @@ struct KnownRun {
 pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
     let mut all = Runs::default();
     for folder in home.runs()? {
-        match known_or_read(&folder, index) {
-            Ok(run) => all.runs.extend(run),
+        match read_folder(&folder, index, &mut all.runs) {
             // It was removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => all.failures.push((folder.path().to_path_buf(), error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => all.failures.push((folder.path().to_path_buf(), error)),
+            _ => {}
         }
     }
     Ok(all)
+}
+
+/// Reads the runs in a folder: one, unless its id was used more than once.
+fn read_folder(folder: &RunFolder, index: &mut Index, runs: &mut Vec<RunLog>) -> io::Result<()> {
+    let names = names(index, folder.path(), &Look::at(folder.path())?)?;
+    let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
+    if is_one_run(&numbers) {
+        runs.extend(known_or_read(folder, &numbers, index)?);
+        return Ok(());
+    }
+    let mut outcome = Ok(());
+    for part in folder.runs()? {
+        let numbers = part.segments_of(names.iter().map(|(name, _)| name));
+        match known_or_read(&part, &numbers, index) {
+            Ok(run) => runs.extend(run),
+            Err(error) => outcome = Err(error),
+        }
+    }
+    outcome
 }
 
 /// What the events of a run tell where its first or its last record is lost.
@@ -178,21 +197,23 @@ impl Told {
 
 /// A number that is another one when something was written to a run, or a part of it was removed, and for another version
 /// of Sabir, which may make something else of its events. Who takes up a run again begins a segment.
-fn stamp(folder: &RunFolder, index: &mut Index) -> io::Result<u64> {
-    let names = names(index, folder.path(), &Look::at(folder.path())?)?;
-    let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
-    numbers.into_iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
-        let look = Look::at(&folder.segment(number))?;
-        Ok(id_with(stamp, [u64::from(number), look.size, look.modified.unsigned_abs(), look.identity.1]))
+fn stamp(folder: &RunFolder, numbers: &[u32]) -> io::Result<u64> {
+    numbers.iter().try_fold(id_of(env!("CARGO_PKG_VERSION")), |stamp, number| {
+        let look = Look::at(&folder.segment(*number))?;
+        Ok(id_with(stamp, [u64::from(*number), look.size, look.modified.unsigned_abs(), look.identity.1]))
     })
 }
 
 /// A run: from what is known of it, from its summary, or from its events.
-fn known_or_read(folder: &RunFolder, index: &mut Index) -> io::Result<Option<RunLog>> {
+fn known_or_read(folder: &RunFolder, numbers: &[u32], index: &mut Index) -> io::Result<Option<RunLog>> {
     // Before anything of it is read: what is written meanwhile makes it another one.
-    let stamp = stamp(folder, index)?;
-    if let Some((KnownRun { stamp: known, agent, session, state, ended, damage }, account)) =
-        index.recall(Kind::Run, folder.path())
+    let stamp = stamp(folder, numbers)?;
+    // Several runs in one folder are told apart by their first segments.
+    let path = match (folder.span(), numbers.first()) {
+        (Some(_), Some(first)) => folder.segment(*first),
+        _ => folder.path().to_path_buf(),
+    };
+    if let Some((KnownRun { stamp: known, agent, session, state, ended, damage }, account)) = index.recall(Kind::Run, &path)
         && known == stamp
         && let (Some(agent), Some(account)) = (agent::find(&agent), Account::read(account))
     {
@@ -205,15 +226,9 @@ fn known_or_read(folder: &RunFolder, index: &mut Index) -> io::Result<Option<Run
     {
         let (agent, session) = (file.agent.id.0.to_owned(), session.clone());
         let known = KnownRun { stamp, agent, session, state: *state, ended: *ended, damage: *damage };
-        index.remember(Kind::Run, folder.path(), &known, account.as_bytes());
+        index.remember(Kind::Run, &path, &known, account.as_bytes());
     }
     Ok(run)
-}
-
-/// Whether nothing was ever written to a run: its writer has only begun, or was killed before it had.
-fn is_blank(folder: &RunFolder) -> io::Result<bool> {
-    let mut reader = Reader::of(folder.clone()).map_err(|trouble| io::Error::other(trouble.what))?;
-    Ok(reader.next()?.is_none() && reader.damage().is_none())
 }
 
 fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Option<RunLog>> {
@@ -240,7 +255,7 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Optio
     let name = name.filter(|name| !name.is_empty());
     let name = match name {
         Some(name) => name,
-        None if state == State::Running || is_blank(folder)? => return Ok(None),
+        None if state == State::Running || !folder.has_records()? => return Ok(None),
         None => return Err(io::Error::other("the beginning of the run is damaged, and with it whose it was")),
     };
     let unknown = || io::Error::other(format!("this version of Sabir does not know the agent {name}"));

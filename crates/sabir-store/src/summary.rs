@@ -111,7 +111,7 @@ fn end(folder: &RunFolder, last: u32) -> io::Result<Option<(End, Option<i64>)>> 
     let size = window.len()?;
     let from = size.saturating_sub(LONGEST_END as u64);
     let bytes = window.bytes(from, LONGEST_END)?;
-    let seed = record::seed(folder.id());
+    let seed = record::seed(folder.written_id());
     let found = (0..bytes.len()).find_map(|at| {
         let rest = &bytes[at..];
         let head =
@@ -130,6 +130,6 @@ fn result(folder: &RunFolder, place: Place) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     };
     let bytes = window.bytes(place.offset, head.size)?;
-    let whole = bytes.len() == head.size && head.holds(bytes, record::seed(folder.id()));
+    let whole = bytes.len() == head.size && head.holds(bytes, record::seed(folder.written_id()));
     Ok(whole.then(|| bytes[HEAD..].to_vec()))
 }

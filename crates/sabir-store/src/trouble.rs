@@ -25,6 +25,8 @@ pub enum Why {
     NotFound,
     /// Another process writes the journal of this run.
     Live,
+    /// The journal has a run of this id.
+    Used,
     /// A newer version wrote it.
     NewerSchema,
     /// The disk is full, or the space that the user may take is.

@@ -89,7 +89,7 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) ask: AskArguments,
 
-    /// Id of the run in the events [default: a new one].
+    /// Id of the run in the events, which no run in the journal has [default: a new one].
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
 
@@ -129,7 +129,7 @@ pub(crate) struct AskArguments {
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
-    /// Take up the session of this id.
+    /// Resume the session of this id, or of the one that begins so.
     #[arg(long, value_name = "ID", conflicts_with = "continue")]
     pub(crate) resume: Option<String>,
 
@@ -314,9 +314,9 @@ pub(crate) struct AgentsArguments {
 /// is in `SABIR_HOME`, or else in the folder that the system has for data of programs.
 #[derive(Args)]
 pub(crate) struct PruneArguments {
-    /// Runs that were last written longer ago than this go, like 12h, 30d or 8w.
-    #[arg(long, value_name = "TIME", value_parser = crate::start::duration)]
-    pub(crate) older_than: Option<Duration>,
+    /// Runs that were last written before this go: a time ago (12h, 30d, 8w) or a date, as `sabir ls --since` takes them.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) older_than: Option<String>,
 
     /// The oldest go until the rest is no larger than this, like 500MB or 2GB.
     #[arg(long, value_name = "SIZE", value_parser = crate::commands::prune::size)]

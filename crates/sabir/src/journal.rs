@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
-use sabir_core::event::Event;
+use sabir_core::event::{Event, RunId};
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
@@ -27,6 +27,17 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) fn wanted(no_journal: bool) -> bool {
     let off = |value: &OsStr| ["off", "0", "no", "false"].iter().any(|word| value.eq_ignore_ascii_case(word));
     !no_journal && !std::env::var_os(VARIABLE).is_some_and(|value| off(&value))
+}
+
+/// Refuses the id of a new run that the journal has a run of. What else is wrong with the journal is told when the run begins.
+pub(crate) fn check_new(run_id: &RunId) -> Result<(), Failure> {
+    let checked = Home::find().and_then(|home| Journal::check_new(&home, run_id.as_str()));
+    checked.map_or_else(|trouble| refused(trouble).map_or(Ok(()), Err), Ok)
+}
+
+/// Why a run can't have the id that it was given.
+fn refused(trouble: Trouble) -> Option<Failure> {
+    matches!(trouble.why, Why::Live | Why::Used).then(|| Failure::usage(trouble.what).hint(trouble.hint))
 }
 
 /// What is kept of one run; nothing, when the journal is off or could not be opened.
@@ -52,13 +63,15 @@ struct Open {
 }
 
 impl Recording {
-    /// Opens the journal of a run. A journal that can't be written is told and does not keep the run from going on; a run
-    /// of that id that goes on already does.
+    /// Creates the journal of a run. A journal that can't be written is told and does not keep the run from going on; another
+    /// run of that id does.
     pub(crate) fn begin(plan: &Plan, options: ResultOptions) -> Result<Self, Failure> {
-        let journal = match Home::find().and_then(|home| Journal::open(&home, plan.run_id.as_str())) {
+        let journal = match Home::find().and_then(|home| Journal::create(&home, plan.run_id.as_str())) {
             Ok(journal) => journal,
-            Err(trouble) if trouble.why == Why::Live => return Err(Failure::usage(trouble.what).hint(trouble.hint)),
             Err(trouble) => {
+                if let Some(failure) = refused(trouble.clone()) {
+                    return Err(failure);
+                }
                 tell(&trouble);
                 return Ok(Self { open: None, lost: true });
             }

@@ -11,6 +11,7 @@ mod output;
 mod pace;
 mod past;
 mod print;
+mod reason;
 mod result;
 mod start;
 mod target;

@@ -12,7 +12,7 @@ use sabir_core::event::Event;
 use sabir_store::account::Session;
 use sabir_store::history::{Places, Role};
 use sabir_store::index::Log;
-use sabir_store::{Damage, Home, parallel};
+use sabir_store::{Damage, Home, parallel, whole};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
@@ -46,10 +46,11 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
 }
 
 /// The same with the index and without a word, for a shell that asks while somebody types.
-pub(crate) fn load_quietly() -> Past {
+pub(crate) fn load_quietly(agent: Option<&'static Agent>) -> Past {
     let home = Home::find().ok();
     let index = home.as_ref().map(Home::index);
-    let past = sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), |_| true, &mut |_, _| {});
+    let chosen = |candidate: &Agent| agent.is_none_or(|agent| agent.id == candidate.id);
+    let past = sabir_store::past::load(&places(), home.as_ref(), index.as_deref(), chosen, &mut |_, _| {});
     Past(ManuallyDrop::new(past))
 }
 
@@ -138,6 +139,34 @@ pub(crate) fn places() -> Places {
     Places { home: std::env::home_dir(), variables }
 }
 
+/// A shorter text is not taken for the beginning of an id: some agents resume by a number or a word.
+const LEAST: usize = 4;
+
+/// The agent's id of the session that is to be resumed: the given one, unless it is the beginning of another. What is no
+/// beginning of any id that its logs tell is left to the agent.
+pub(crate) fn resumed(agent: &'static Agent, given: &str) -> Result<String, Failure> {
+    if given.chars().count() < LEAST {
+        return Ok(given.to_owned());
+    }
+    let past = load_quietly(Some(agent));
+    let is_logged = |session: &&Session| session.agent.id == agent.id && whole::run_of(session, &past.logs).is_none();
+    let mut matching: Vec<&Session> =
+        past.sessions.iter().filter(is_logged).filter(|session| session.id.starts_with(given)).collect();
+    matching.sort_by_key(|session| std::cmp::Reverse(session.last));
+    let mut ids: Vec<&str> = Vec::new();
+    for session in &matching {
+        if !ids.contains(&&*session.id) {
+            ids.push(&session.id);
+        }
+    }
+    match *ids {
+        [] => Ok(given.to_owned()),
+        _ if ids.contains(&given) => Ok(given.to_owned()),
+        [id] => Ok(id.to_owned()),
+        _ => Err(ambiguous(&format!("sessions of {}", agent.id), given, &ids)),
+    }
+}
+
 impl Past {
     /// Decodes a session whole and hands out its events. What of a journal can't be read is said.
     pub(crate) fn decode(&self, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<()> {
@@ -165,13 +194,10 @@ impl Past {
             [session] => Ok(session),
             [] => Err(Failure::usage(format!("there is no session whose id starts with {prefix}"))
                 .hint("`sabir ls` lists the sessions")),
-            [first, second, ..] => {
+            _ => {
                 let ids = ShortIds::new(self);
-                Err(Failure::usage(format!("{} sessions start with {prefix}", matching.len())).hint(format!(
-                    "give more of the id, e.g. {} or {}",
-                    ids.of(&first.id),
-                    ids.of(&second.id)
-                )))
+                let ids: Vec<String> = matching.iter().map(|session| ids.of(&session.id)).collect();
+                Err(ambiguous("sessions", prefix, &ids))
             }
         }
     }
@@ -189,6 +215,17 @@ impl Past {
         let mut roles = session.logs.iter().map(|place| &self.logs[*place].file.role);
         roles.any(|role| matches!(role, Role::Session(id) if id.starts_with(prefix)))
     }
+}
+
+/// How many ids of several that start alike are named.
+const CANDIDATES: usize = 8;
+
+/// Why the beginning of an id is not enough, with the ids that it may be, the latest first.
+pub(crate) fn ambiguous<T: AsRef<str>>(what: &str, prefix: &str, ids: &[T]) -> Failure {
+    let named: Vec<&str> = ids.iter().take(CANDIDATES).map(AsRef::as_ref).collect();
+    let more = if ids.len() > CANDIDATES { format!(" or {} more", ids.len() - CANDIDATES) } else { String::new() };
+    Failure::usage(format!("{} {what} start with {prefix}", ids.len()))
+        .hint(format!("give more of the id: {}{more}", named.join(", ")))
 }
 
 /// How much of an id is shown where that is enough.

@@ -6,7 +6,7 @@ pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod table;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::error::ContextValue;
@@ -91,7 +91,22 @@ pub(crate) fn color() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// Width of the terminal, or what fits everywhere.
+/// Width of transcripts: that of the terminal, or what fits everywhere.
 pub(crate) fn width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)).clamp(20, 160)
+    columns().unwrap_or(100).clamp(20, 160)
+}
+
+/// Width of tables: that of the terminal; unlimited where a program reads them.
+pub(crate) fn table_width() -> usize {
+    let is_read_by_program = !std::io::stdout().is_terminal() && columns_set().is_none();
+    if is_read_by_program { usize::MAX } else { columns().unwrap_or(100).max(20) }
+}
+
+/// The columns of the terminal, or those that `COLUMNS` sets.
+fn columns() -> Option<usize> {
+    columns_set().or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+}
+
+fn columns_set() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| *columns > 0)
 }

@@ -26,7 +26,11 @@ impl<'p> Target<'p> {
     /// Makes sure that the file can be written. What is in it stays until [`Self::finish`].
     pub(crate) fn create(name: &'p Path) -> Result<Self, Failure> {
         let place = Place::of(name).map_err(|error| {
-            Failure::usage(format!("can't write {}: {error}", name.display())).hint("name another file with --output")
+            let why = match (error.kind(), name.parent()) {
+                (io::ErrorKind::NotFound, Some(folder)) => format!("there is no folder {}", folder.display()),
+                _ => error.to_string(),
+            };
+            Failure::usage(format!("can't write {}: {why}", name.display())).hint("name another file with --output")
         })?;
         Ok(Self { name, place })
     }

@@ -11,8 +11,12 @@ use crate::failure::Failure;
 pub(crate) fn parse(text: &str, zone: &TimeZone, is_end: bool) -> Result<i64, Failure> {
     let now = Timestamp::now().to_zoned(zone.clone());
     moment(text.trim(), &now, is_end).map(Timestamp::as_millisecond).ok_or_else(|| {
-        Failure::usage(format!("{text} is no moment"))
-            .hint("give a day like 2026-11-02, a month like 2026-11, `today`, `yesterday`, or a time ago like 7d, 12h or 2w")
+        let hint =
+            "use a date (2026-11-02), a month (2026-11), `today`, `yesterday`, a time ago (7d, 12h, 2w) or an RFC 3339 timestamp";
+        let is_bare = !text.is_empty() && text.trim().bytes().all(|byte| byte.is_ascii_digit());
+        let hint =
+            if is_bare { format!("say of what: {0}d is days, {0}h hours; or {hint}", text.trim()) } else { hint.to_owned() };
+        Failure::usage(format!("invalid time `{text}`")).hint(hint)
     })
 }
 
@@ -42,17 +46,21 @@ fn moment(text: &str, now: &Zoned, is_end: bool) -> Option<Timestamp> {
     start(month, i64::from(month.days_in_month()))
 }
 
-/// Seconds of `7d`, `12h`, `30m`, `2w`.
+/// Seconds of `7d`, `12h`, `1.5h`, `30m`, `90s`, `2w`.
 fn ago(text: &str) -> Option<i64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(split);
     let unit = match unit {
-        "m" => 60,
+        "s" => 1,
+        "m" | "min" => 60,
         "h" => 3600,
         "d" => 24 * 3600,
         "w" => 7 * 24 * 3600,
         _ => return None,
     };
-    number.parse::<u32>().ok().map(|number| i64::from(number) * unit)
+    let seconds = number.parse::<f64>().ok()? * f64::from(unit);
+    #[allow(clippy::cast_possible_truncation, reason = "it was looked whether it fits")]
+    (0.0..1e15).contains(&seconds).then_some(seconds as i64)
 }
 
 /// The zone of that name, or that of this machine.
@@ -98,7 +106,8 @@ mod tests {
         assert_eq!(shown("7d", false).as_deref(), Some("2026-11-08T16:53:23Z"));
         assert_eq!(shown("2026-11-02T10:00:00Z", false).as_deref(), Some("2026-11-02T10:00:00Z"));
         assert_eq!(shown("2026-11-02T10:00", false).as_deref(), Some("2026-11-02T09:00:00Z"));
-        for wrong in ["", "d", "2026-13-01", "soon", "-3d"] {
+        assert_eq!(shown("1.5h", false), shown("90min", false));
+        for wrong in ["", "d", "30", "1e9d", ".d", "2026-13-01", "soon", "-3d"] {
             assert_eq!(moment(wrong, &now, false), None, "{wrong}");
         }
     }

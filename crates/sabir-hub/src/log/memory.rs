@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use sabir_core::fold::Overview;
+use sabir_core::pattern::Pattern;
 use sabir_core::time::Timestamp;
 use sabir_protocol::{Hello, Order, SessionId, Taken};
 use tokio::sync::{broadcast, watch};
@@ -215,8 +216,9 @@ impl Log for Memory {
     }
 
     fn sessions(&self, filter: Filter) -> Answer<Page> {
-        let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
-        let said = |one: &One| one.messages.iter().any(|line| words::has(&words::of(line), &wanted));
+        let pattern = filter.text.as_deref().and_then(Pattern::parse);
+        let matches =
+            |one: &One| pattern.as_ref().is_none_or(|pattern| one.messages.iter().any(|line| words::matches(line, pattern)));
         let kept = locked(&self.kept);
         let mut found: Vec<(u64, Session)> = kept
             .sessions
@@ -229,7 +231,7 @@ impl Log for Memory {
                     && filter.since.is_none_or(|since| one.updated >= since)
                     && filter.prefix.as_ref().is_none_or(|prefix| id.as_str().starts_with(prefix))
                     && filter.cursor.is_none_or(|cursor| one.number < cursor)
-                    && (wanted.is_empty() || said(one))
+                    && matches(one)
             })
             .map(|(id, one)| (one.number, one.session(id)))
             .collect();

@@ -47,7 +47,8 @@ async fn sessions_are_found_by_what_they_are() {
     assert_eq!(names("status=error&agent=codex").await, "three");
     assert_eq!(names("status=success").await, "one");
     assert_eq!(names("workspace=work-two").await, "two");
-    assert_eq!(names("text=parser%20tw").await, "two");
+    assert_eq!(names("text=parser%20two").await, "two");
+    assert_eq!(names("text=tw").await, "");
     assert_eq!(names("since=2020-01-01T00:00:00Z").await, "three two one");
     assert_eq!(names("since=2999-01-01T00:00:00Z").await, "");
     assert_eq!(hub.get("/v1/agents").await.json(), json!({ "agents": ["codex", "pi"] }));

@@ -244,11 +244,16 @@ async fn sessions_are_listed_filtered_and_searched((log, _folder): Place) {
     assert_eq!(names(Filter { since: later, ..any() }).await, "");
     for (text, expected) in [
         ("parser", "s2 s1 s0"),
-        ("PARS number1", "s1"),
+        ("PARSER number1", "s1"),
+        ("pars", ""),
+        ("\"the parser\"", "s2 s1 s0"),
+        ("\"parser the\"", ""),
+        ("parser, größe", "s2 s1 s0"),
         ("größe number2", "s2"),
         ("number1 another", ""),
         ("\"number0\" OR *", ""),
-        ("number0' \" (", "s0"),
+        ("number0' \" (", ""),
+        ("\"number0:", "s0"),
         ("", "s2 s1 s0"),
     ] {
         assert_eq!(names(Filter { text: Some(text.to_owned()), ..any() }).await, expected, "{text}");

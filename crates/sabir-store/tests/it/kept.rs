@@ -8,10 +8,11 @@ use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
 use sabir_core::line::{self, Source};
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
+use sabir_store::account::Session;
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
 use sabir_store::query::{self, Subject};
-use sabir_store::{Damage, Home, Journal, Meta, whole};
+use sabir_store::{Damage, Home, Journal, Meta, Why, prune, whole};
 
 use crate::{RUN, home};
 
@@ -99,14 +100,97 @@ fn a_run_whose_watcher_was_killed_is_incomplete_wherever_it_is_looked_at() {
     }
 }
 
+/// Writes a run of the id, `dup` say, whose one answer is the given text.
+fn reuse_id(home: &Home, text: &str, end: Option<&End>) {
+    let printed = LINES.replace("\"result\":\"Done.\"", &format!("\"result\":\"{text}\""));
+    watched(home, "claude-code", &printed, end);
+}
+
+/// The text that a run ended with.
+fn answer(past: &Past, session: &Session) -> String {
+    let mut answer = String::new();
+    let damage = past.decode(session, &mut |event| {
+        if let EventKind::Final { text } = &event.kind {
+            answer.push_str(text);
+        }
+    });
+    assert_eq!(damage.expect("readable"), Damage::default());
+    answer
+}
+
 #[test]
-fn a_run_that_was_run_again_is_one_stream_behind_another() {
+fn reused_run_id_keeps_runs_apart() {
     let (_folder, home) = home();
     let end = End { exit_code: Some(0), ..End::default() };
-    watched(&home, "claude-code", LINES, None);
-    watched(&home, "claude-code", LINES, Some(&end));
-    watched(&home, "claude-code", LINES, Some(&end));
-    assert_eq!(ends(&both(&home)), [Outcome::Incomplete, Outcome::Completed, Outcome::Completed]);
+    reuse_id(&home, "first", Some(&end));
+    reuse_id(&home, "second", None);
+    reuse_id(&home, "third", Some(&end));
+    let index = home.index();
+    let load = |index| past::load(&Places::default(), Some(&home), index, |_| true, &mut |_, _| {});
+    // Without an index, with a new one, and with one that knows the runs.
+    for index in [None, Some(&*index), Some(&*index)] {
+        let past = load(index);
+        let rows: Vec<_> = past.sessions.iter().map(|one| (one.id.as_str(), one.outcome, answer(&past, one))).collect();
+        let (first, second) = (format!("{RUN}.1"), format!("{RUN}.2"));
+        assert_eq!(
+            rows,
+            [
+                (&*first, Outcome::Completed, "first".to_owned()),
+                (&*second, Outcome::Incomplete, String::new()),
+                (RUN, Outcome::Completed, "third".to_owned())
+            ]
+        );
+        for session in &past.sessions {
+            let mut raw = Vec::new();
+            whole::raw(session, &past.logs, &mut |bytes| {
+                raw.extend_from_slice(bytes);
+                true
+            })
+            .expect("readable");
+            assert_eq!(raw.iter().filter(|byte| **byte == b'\n').count(), LINES.lines().count(), "one run's lines");
+            let folder = whole::run_of(session, &past.logs).expect("a run");
+            assert_eq!(whole::decoded_anew(folder, &mut |_| {}).expect("readable"), Damage::default());
+        }
+    }
+}
+
+#[test]
+fn reused_run_id_is_pruned_run_by_run() {
+    let (_folder, home) = home();
+    let end = End { exit_code: Some(0), ..End::default() };
+    reuse_id(&home, "first", Some(&end));
+    reuse_id(&home, "second", Some(&end));
+    let ids = || listed(&home).sessions.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+    let stored = prune::stored(&home).expect("readable");
+    assert_eq!(stored.len(), 2);
+    let earlier = stored.iter().find(|run| run.folder.id() != RUN).expect("the earlier run");
+    assert!(prune::remove(&earlier.folder).expect("removed"));
+    // The run that is left is whole: what was removed was another one.
+    let past = listed(&home);
+    assert_eq!((ids(), answer(&past, &past.sessions[0])), (vec![RUN.to_owned()], "second".to_owned()));
+    for run in prune::stored(&home).expect("readable") {
+        assert!(prune::remove(&run.folder).expect("removed"));
+    }
+    assert!(ids().is_empty() && home.runs().expect("readable").is_empty());
+}
+
+#[test]
+fn reused_run_id_is_not_created_again() {
+    let (_folder, home) = home();
+    Journal::check_new(&home, RUN).expect("a new id");
+    let journal = Journal::create(&home, RUN).expect("a new id");
+    assert_eq!(Journal::check_new(&home, RUN).expect_err("it is written").why, Why::Live);
+    assert_eq!(Journal::create(&home, RUN).expect_err("it is written").why, Why::Live);
+    journal.meta(&Meta { run_id: RUN.to_owned(), agent: "codex".to_owned(), ..Meta::default() });
+    journal.finish().expect("finished");
+    let segments = || home.run(RUN).expect("an id").segments().expect("readable");
+    let before = segments();
+    assert_eq!(Journal::check_new(&home, RUN).expect_err("it is there").why, Why::Used);
+    assert_eq!(Journal::create(&home, RUN).expect_err("it is there").why, Why::Used);
+    assert_eq!(segments(), before, "nothing was written");
+    // A folder that a crash left before anything was written to it is no run.
+    fs::create_dir_all(home.run("blank").expect("an id").path()).expect("made");
+    Journal::create(&home, "blank").expect("nothing has that id").finish().expect("finished");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::completions::{agents, runs, sessions};
+use crate::commands::tail::Lines;
 
 /// How many of something are wanted: none is nothing that could be shown.
 fn some(text: &str) -> Result<usize, String> {
@@ -111,20 +112,33 @@ pub(crate) struct ShowArguments {
     #[arg(long, conflicts_with = "to")]
     pub(crate) raw: bool,
 
+    /// Show the event of this number (`seq`), as `sabir search` gives it, with those around it.
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["to", "raw"])]
+    pub(crate) event: Option<u64>,
+
+    /// With `--event`: how many events before it and after it.
+    #[arg(long, short = 'C', value_name = "N", default_value_t = 3, requires = "event")]
+    pub(crate) context: u64,
+
     /// What to print.
     #[arg(long, short, value_name = "VIEW", default_value = "human", value_parser = crate::output::names())]
     pub(crate) to: String,
 }
 
-/// Find words in everything that was said and done.
+/// Search everything that was said and done.
 ///
-/// Finds the places where all words are in one text: a prompt, an answer, a tool's arguments or output. Upper and lower
-/// case are the same.
+/// Finds the texts that have all words: a prompt, an answer, a tool's arguments or output. An argument with spaces, like
+/// "off by one", is a phrase: its words in this order. Words are whole words; upper and lower case are the same. The number
+/// of an event is the `seq` of its JSON; `sabir show ID --event N` shows it.
 #[derive(Args)]
 pub(crate) struct SearchArguments {
-    /// The words.
+    /// Words and phrases.
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
+
+    /// Match within words too.
+    #[arg(long)]
+    pub(crate) substring: bool,
 
     #[command(flatten)]
     pub(crate) which: Which,
@@ -164,18 +178,27 @@ pub(crate) struct QueryArguments {
     pub(crate) json: bool,
 }
 
-/// Watch a run that Sabir started, from its beginning.
+/// Print the last lines of a run that Sabir started.
 ///
-/// Shows what is in the journal and, with `-f`, goes on as more comes until the run is over.
+/// With `-f`, follows the run until it is over. Lines are those of the output: with `--json` each of them is one event. What
+/// an output prints at its end, like the table of a transcript, is always there and counts all events.
 #[derive(Args)]
 pub(crate) struct TailArguments {
     /// The run's id, or the beginning of it [default: the latest run].
     #[arg(add = ArgValueCompleter::new(runs), value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// Go on until the run is over.
+    /// Follow the run until it is over.
     #[arg(long, short)]
     pub(crate) follow: bool,
+
+    /// How many lines, or with `+N` which line to begin with.
+    #[arg(long, short = 'n', value_name = "[+]N", default_value = "10", value_parser = crate::commands::tail::lines)]
+    pub(crate) lines: Lines,
+
+    /// All lines: the same as `-n +1`.
+    #[arg(long, conflicts_with = "lines")]
+    pub(crate) all: bool,
 
     /// Print its events as JSON: the same as `--to events`.
     #[arg(long, conflicts_with = "to")]

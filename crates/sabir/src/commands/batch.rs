@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -24,6 +24,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::{self, Recording};
 use crate::output::{Options, Output, onto};
+use crate::past;
 use crate::print;
 use crate::print::live::Live;
 use crate::start;
@@ -57,7 +58,8 @@ struct Checked {
 
 pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
     start::protect_secrets(&[]);
-    let jobs = read(arguments)?;
+    let journaled = journal::wanted(arguments.no_journal);
+    let jobs = read(arguments, journaled)?;
     sabir_run::supervise::take_in_orphans(true);
     let controller = Controller::default();
     let live = Rc::new(Live::start(false, {
@@ -67,7 +69,6 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
         }
     }));
     let runtime = super::run::runtime()?;
-    let journaled = journal::wanted(arguments.no_journal);
     let worst = Rc::new(RefCell::new(Exit::Completed));
     let local = LocalSet::new();
     local.block_on(&runtime, async {
@@ -124,10 +125,13 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
 }
 
 /// All jobs are checked before the first one runs.
-fn read(arguments: &BatchArguments) -> Result<Vec<Checked>, Failure> {
+fn read(arguments: &BatchArguments, journaled: bool) -> Result<Vec<Checked>, Failure> {
     let name = arguments.file.display();
     let mut text = String::new();
     let read = if arguments.file.as_os_str() == "-" {
+        if std::io::stdin().is_terminal() {
+            print::note("reading runs from the terminal, one JSON object per line; Ctrl-D ends them");
+        }
         std::io::stdin().read_to_string(&mut text).map(drop)
     } else {
         std::fs::read_to_string(&arguments.file).map(|read| text = read)
@@ -142,9 +146,16 @@ fn read(arguments: &BatchArguments) -> Result<Vec<Checked>, Failure> {
         };
         let job: Job = serde_json::from_str(line).map_err(|error| wrong(&error))?;
         let agent = agents::find(&job.agent)?;
+        let is_named = job.id.is_some();
         let run_id = job.id.map_or_else(start::run_id, RunId::from);
         if !ids.insert(run_id.as_str().to_owned()) {
             return Err(wrong(&format_args!("the id {} is there already", run_id.as_str())));
+        }
+        if is_named && journaled {
+            journal::check_new(&run_id).map_err(|failure| {
+                wrong(&failure.what)
+                    .hint("give each run an `id` of its own, or none: then it gets a new one; nothing was started")
+            })?;
         }
         if job.permission.as_deref().is_some_and(|level| !["read-only", "edit", "full"].contains(&level)) {
             return Err(wrong(&"a permission is read-only, edit or full"));
@@ -152,7 +163,7 @@ fn read(arguments: &BatchArguments) -> Result<Vec<Checked>, Failure> {
         let timeout = job.timeout_seconds.map(Duration::try_from_secs_f64).transpose().map_err(|error| wrong(&error))?;
         let ask = AskArguments {
             model: job.model,
-            resume: job.resume,
+            resume: job.resume.as_deref().map(|id| past::resumed(agent, id)).transpose()?,
             permission: job.permission,
             max_turns: job.max_turns,
             max_cost: job.max_cost,

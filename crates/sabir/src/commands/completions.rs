@@ -63,7 +63,7 @@ pub(crate) fn agents(begins: &OsStr) -> Vec<CompletionCandidate> {
 
 fn offered(begins: &OsStr, chosen: impl Fn(&Session, &[Log]) -> bool) -> Vec<CompletionCandidate> {
     let Some(begins) = begins.to_str() else { return Vec::new() };
-    let past = past::load_quietly();
+    let past = past::load_quietly(None);
     let all = past.sessions.iter().chain(&past.parts);
     // An id that could steer the terminal, or is several lines, is none that a shell can put on its own line.
     let is_harmless = |session: &Session| visible(&session.id) == session.id;

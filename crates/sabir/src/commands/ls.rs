@@ -119,7 +119,7 @@ pub(crate) fn statuses() -> PossibleValuesParser {
 }
 
 /// The last name of a path: the rest is mostly the same.
-fn folder(path: Option<&str>) -> String {
+pub(super) fn folder(path: Option<&str>) -> String {
     path.map_or_else(|| "—".to_owned(), |path| path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned())
 }
 

@@ -1,6 +1,6 @@
 //! `sabir prune`: removes old runs from the journal.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sabir_core::time::Timestamp;
 use sabir_store::prune::{self, Rules, Stored};
@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::print::json::{Out, object};
 use crate::print::{self, table};
+use crate::when;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -44,7 +45,8 @@ struct Left {
 }
 
 pub(crate) fn run(arguments: &PruneArguments) -> Result<Exit, Failure> {
-    let rules = Rules { older_than: arguments.older_than, max_bytes: arguments.max_size, keep: arguments.keep };
+    let older_than = arguments.older_than.as_deref().map(age).transpose()?;
+    let rules = Rules { older_than, max_bytes: arguments.max_size, keep: arguments.keep };
     if rules == Rules::default() {
         return Err(Failure::usage("nothing says which runs may go")
             .hint("sabir prune --older-than 30d, or --max-size 2GB, or --keep 100; without --yes nothing is removed"));
@@ -96,6 +98,16 @@ pub(crate) fn run(arguments: &PruneArguments) -> Result<Exit, Failure> {
         print::hint("--yes removes them");
     }
     Ok(exit)
+}
+
+/// How long ago a time was that the user gave.
+fn age(text: &str) -> Result<Duration, Failure> {
+    let then = when::parse(text, &when::zone(None)?, false)?;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ago = i64::try_from(since.as_millis()).ok().and_then(|now| u64::try_from(now.checked_sub(then)?).ok());
+    ago.map(Duration::from_millis).ok_or_else(|| {
+        Failure::usage(format!("`{text}` is in the future")).hint("a time ago like 30d, or a date that is over, says what is old")
+    })
 }
 
 /// Removes a run; false when it goes on again.

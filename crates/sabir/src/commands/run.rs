@@ -13,14 +13,15 @@ use sabir_core::time::Timestamp;
 use sabir_run::{Controller, Ended, Plan, Sink};
 
 use super::agents;
-use crate::cli::RunArguments;
+use crate::cli::{AskArguments, RunArguments};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::{self, Recording};
 use crate::output::{self, Output, onto};
 use crate::print::live::Live;
 use crate::print::{self, hint};
-use crate::{hint, start};
+use crate::reason::Reason;
+use crate::{hint, past, start};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     start::protect_secrets(&[]);
@@ -36,19 +37,25 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let session_id = arguments.session_id.clone();
     let options = output::Options { result: result.clone(), session_id, ..output::Options::default() };
     let output = Output::new(name, options);
-    let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
     let run_id = arguments.run_id.as_deref().map_or_else(start::run_id, RunId::from);
+    let journaled = journal::wanted(arguments.no_journal);
+    if journaled && arguments.run_id.is_some() {
+        journal::check_new(&run_id)
+            .map_err(|failure| failure.hint("give another --run-id, or none; `sabir ls` lists the runs that there are"))?;
+    }
+    let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
+    let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(agent, id)).transpose()?;
+    let ask = AskArguments { resume, ..arguments.ask.clone() };
     sabir_run::supervise::take_in_orphans(true);
     runtime()?.block_on(async {
-        let plan = match start::plan(agent, &prompt, &extra, &arguments.ask, run_id.clone()).await {
+        let plan = match start::plan(agent, &prompt, &extra, &ask, run_id.clone()).await {
             Ok(plan) => plan,
             Err(failure) if failure.exit == Exit::NotReady && name != output::HUMAN => {
                 return not_started(agent, run_id, failure, output);
             }
             Err(failure) => return Err(failure),
         };
-        let recording =
-            if journal::wanted(arguments.no_journal) { Recording::begin(&plan, result)? } else { Recording::default() };
+        let recording = if journaled { Recording::begin(&plan, result)? } else { Recording::default() };
         go(plan, output, recording, raw, name != output::HUMAN).await
     })
 }
@@ -74,10 +81,10 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
         }
     });
     let signals = tokio::spawn(listen(controller));
-    let mut sink = Printed { output, live, recording, raw, buffer: Vec::new() };
+    let mut sink = Printed { output, live, recording, raw, reason: Reason::default(), buffer: Vec::new() };
     let ended = sabir_run::run(plan, control, &mut sink).await;
     signals.abort();
-    let Printed { output, live, recording, raw, mut buffer } = sink;
+    let Printed { output, live, recording, raw, reason, mut buffer } = sink;
     let written = output.end(&mut onto(&mut buffer));
     live.write(buffer);
     let Ended { end, outcome, cause, killed } = ended;
@@ -89,8 +96,8 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
     }
     if exit != Exit::Completed {
         if tell {
-            let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
-            print::warning(&format!("the run of {} ended: {outcome}{cause}", agent.id));
+            let error: String = reason.error(outcome).iter().map(|line| format!(": {line}")).take(1).collect();
+            print::warning(&format!("the run of {} ended: {}{error}", agent.id, reason.outcome(outcome, cause)));
         }
         if let Some(advice) = hint::after(agent, outcome, cause, end.timeout) {
             hint(&advice);
@@ -105,7 +112,8 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
 /// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.
 fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
     let live = Live::start(false, || ());
-    let mut sink = Printed { output, live, recording: Recording::default(), raw: None, buffer: Vec::new() };
+    let (recording, reason) = (Recording::default(), Reason::default());
+    let mut sink = Printed { output, live, recording, raw: None, reason, buffer: Vec::new() };
     sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
     let Printed { output, live, mut buffer, .. } = sink;
     output.end(&mut onto(&mut buffer))?;
@@ -183,11 +191,13 @@ struct Printed {
     live: Live,
     recording: Recording,
     raw: Option<Raw>,
+    reason: Reason,
     buffer: Vec<u8>,
 }
 
 impl Sink for Printed {
     fn event(&mut self, event: &Event<'_>) {
+        self.reason.event(event);
         self.output.event_and_record(event, &mut self.buffer, &mut self.recording);
     }
 

@@ -1,10 +1,11 @@
 //! `sabir search`: words in everything that was said and done.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sabir_core::pattern::Pattern;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
 use sabir_store::search::{self, Words};
@@ -37,16 +38,19 @@ struct Place {
 pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
     let zone = when::zone(None)?;
     let which = Filter::new(&arguments.which, &zone)?;
-    let Some(words) = Words::new(&arguments.words) else {
+    let Some(pattern) = Pattern::from_arguments(&arguments.words) else {
         return Err(Failure::usage("there is no word to look for").hint("give one or more: `sabir search parser`"));
     };
+    let pattern = pattern.with_substrings(arguments.substring);
+    let words = Words::new(pattern.clone())
+        .ok_or_else(|| Failure::usage("these are too many words to look for").hint("fewer words find more texts"))?;
     let past = past::load(which.agent, !arguments.which.no_index);
     let mut sessions: Vec<&Session> = past.sessions.iter().filter(|session| which.session(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let ids = ShortIds::new(&past);
     let mut out = Out::default();
     let mut left = arguments.limit;
-    let (mut found, mut failures) = (0_usize, Vec::new());
+    let (mut found, mut failures, mut first) = (0_usize, Vec::new(), None);
     // The latest come first, so the rest need not be looked at when there are enough.
     let is_enough = AtomicBool::new(false);
     past::SESSIONS.run(
@@ -67,7 +71,9 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
                         .map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
                     out.buffer().push(b'\n');
                 } else {
-                    print_place(&place, &ids, &words, &zone, out.buffer());
+                    let open = || place.seq.map(|seq| format!("sabir show {} --event {seq}", ids.of(&place.session)));
+                    first = first.take().or_else(open);
+                    print_place(&place, &ids, &pattern, &zone, out.buffer());
                 }
             }
             out.write_if_full()
@@ -79,6 +85,9 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
         print::note("nothing has these words together in one text");
     } else if found > arguments.limit {
         print::note(&format!("the latest {}; -n {} shows more", arguments.limit, arguments.limit.saturating_mul(10)));
+    }
+    if let Some(command) = first.filter(|_| io::stdout().is_terminal()) {
+        print::hint(&format!("`{command}` shows the first of these events"));
     }
     Ok(if found == 0 { Exit::Failed } else { Exit::Completed })
 }
@@ -100,17 +109,17 @@ fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspa
     Found { places, failure: read.err().map(|error| (session.path_to_name(&past.logs), error)) }
 }
 
-fn print_place(place: &Place, ids: &ShortIds<'_>, words: &Words, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
+fn print_place(place: &Place, ids: &ShortIds<'_>, pattern: &Pattern, zone: &jiff::tz::TimeZone, out: &mut Vec<u8>) {
     let bold = anstyle::Style::new().bold();
     let dim = anstyle::Style::new().dimmed();
     let at = place.at.map_or_else(String::new, |at| when::shown(at.as_millis(), zone));
-    let number = place.seq.map_or_else(String::new, |seq| format!(" {seq}"));
+    let number = place.seq.map_or_else(String::new, |seq| format!("  event {seq}"));
     let head = format!("{}  {at}  {}  {}{number}", visible(&ids.of(&place.session)), place.agent, place.kind);
     let text = print::table::fit(&visible(&place.snippet), width().saturating_sub(2));
     if color() {
         let mut marked = String::new();
         let mut rest = text.as_str();
-        while let Some(range) = words.first_in(rest) {
+        while let Some(range) = pattern.find_any(rest) {
             marked.push_str(&rest[..range.start]);
             let _ = write!(marked, "{bold}{}{bold:#}", &rest[range.clone()]);
             rest = &rest[range.end..];

@@ -31,7 +31,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::journal::Recording;
 use crate::print::json::Out;
-use crate::{print, start};
+use crate::{past, print, start};
 
 /// Where the token is.
 const TOKEN: &str = "AUTH_TOKEN";
@@ -72,7 +72,9 @@ pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
     start::protect_secrets(&arguments.secret);
     let task = task(arguments)?;
     let config = config(arguments, &task)?;
-    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, &task));
+    let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(task.agent, id)).transpose()?;
+    let ask = AskArguments { resume, ..arguments.ask.clone() };
+    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, ask, &task));
     sabir_run::supervise::take_in_orphans(true);
     // What is delivered is packed and sent by other threads than the one that reads the agent.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -217,13 +219,13 @@ fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(Str
 }
 
 /// Plans the runs of the agent as `sabir run` does.
-fn planner(arguments: &ShellArguments, task: &Task) -> Planner {
+fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planner {
     let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
-    let ask = Rc::new(arguments.ask.clone());
     // Several agents use these keys for models. Keys for a bucket are for the shell.
     let bucket_keys = if given(arguments.s3_bucket.as_ref(), "S3_BUCKET").is_some() { &BUCKET_KEYS[..] } else { &[] };
-    let is_wanted = |name: &str| arguments.ask.env.iter().any(|pass| pass.names(name));
+    let is_wanted = |name: &str| ask.env.iter().any(|pass| pass.names(name));
     let withheld: Vec<&str> = [TOKEN].into_iter().chain(bucket_keys.iter().copied().filter(|name| !is_wanted(name))).collect();
+    let ask = Rc::new(ask);
     Box::new(move |wanted: Ask| {
         let (extra, ask, withheld) = (Rc::clone(&extra), Rc::clone(&ask), withheld.clone());
         Box::pin(async move {

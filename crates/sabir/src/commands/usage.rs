@@ -1,11 +1,11 @@
 //! `sabir usage`: what was spent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use sabir_core::history::Spent;
+use sabir_core::history::{Account, Spent};
 use sabir_core::price::Table;
 use sabir_core::readable::cents;
-use sabir_store::account::Portion;
+use sabir_store::account::{Portion, Session};
 use sabir_store::usage::{self, Answer, By, Question, Row, Sum};
 use serde::Serialize;
 
@@ -13,10 +13,11 @@ use crate::cli::past::UsageArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
-use crate::past;
-use crate::print::human::grouped;
+use crate::past::{self, Past, ShortIds};
+use crate::print;
+use crate::print::human::{grouped, visible};
 use crate::print::json::{Out, object};
-use crate::print::{self, table};
+use crate::print::table::{self, FigureTable};
 use crate::when;
 
 pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
         past::tell_nothing();
     } else {
         if !answer.rows.is_empty() {
-            show(&answer, by, arguments.breakdown)?;
+            show(&past, &answer, by, arguments.breakdown)?;
         } else if unknown == 0 {
             print::note("nothing that was spent is like that");
         }
@@ -137,23 +138,54 @@ fn figures(key: Option<&str>, sum: &Sum) -> Figures {
 /// How many columns the bars take.
 const BAR: usize = 16;
 
-fn show(answer: &Answer, by: By, breakdown: bool) -> Result<(), Failure> {
-    let head = by.name().to_uppercase();
-    let head = [&*head, "SESSIONS", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "TOTAL", "COST", ""];
+/// How much of the prompt a session's row has at least, and of its folder at most.
+const PROMPT: usize = 16;
+const FOLDER: usize = 20;
+
+fn show(past: &Past, answer: &Answer, by: By, breakdown: bool) -> Result<(), Failure> {
     let most = answer.rows.values().map(|row| weight(&row.sum)).fold(0.0, f64::max);
     let mut rows: Vec<(&String, &Row)> = answer.rows.iter().collect();
     if !matches!(by, By::Day | By::Week | By::Month) {
         rows.sort_by(|a, b| weight(&b.1.sum).total_cmp(&weight(&a.1.sum)));
     }
+    if by == By::Session {
+        return show_sessions(past, answer, &rows, breakdown);
+    }
+    let head = by.name().to_uppercase();
+    let head = [&*head, "SESSIONS", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "TOTAL", "COST", ""];
+    let with_bar = |key: &str, sum: &Sum, bar: String| {
+        let [key, figures @ ..] = cells(key, sum);
+        [vec![key, sum.sessions.len().to_string()], figures.to_vec(), vec![bar]].concat()
+    };
     let mut lines = Vec::new();
     for (key, row) in rows {
-        lines.push(cells(key, &row.sum, &bar(weight(&row.sum), most)));
+        lines.push(with_bar(key, &row.sum, bar(weight(&row.sum), most)));
         if breakdown && (row.models.len() > 1 || by != By::Model) {
-            lines.extend(row.models.iter().map(|(model, sum)| cells(&format!("  {model}"), sum, "")));
+            lines.extend(row.models.iter().map(|(model, sum)| with_bar(&format!("  {model}"), sum, String::new())));
         }
     }
-    lines.push(cells("all", &answer.total.sum, ""));
-    table::print_fitted(&head, &lines, &[8, 4, 3, 2, 1, 5])
+    lines.push(with_bar("all", &answer.total.sum, String::new()));
+    FigureTable { head: &head, texts: &[0, 8], droppable: &[8, 4, 3, 2, 1, 5], room: None }.print(&lines)
+}
+
+/// Sessions have a short id and say what they were about.
+fn show_sessions(past: &Past, answer: &Answer, rows: &[(&String, &Row)], breakdown: bool) -> Result<(), Failure> {
+    let known: HashMap<&str, &Session> = past.sessions.iter().map(|session| (session.id.as_str(), session)).collect();
+    let ids = ShortIds::new(past);
+    let head = ["SESSION", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "TOTAL", "COST", "PROJECT", "PROMPT"];
+    let line = |key: &str, sum: &Sum, about: [String; 2]| [cells(key, sum).to_vec(), about.to_vec()].concat();
+    let mut lines = Vec::new();
+    for (id, row) in rows {
+        let account = known.get(id.as_str()).map(|session| session.account(&past.logs));
+        let project = table::fit(&visible(&super::ls::folder(account.and_then(Account::cwd))), FOLDER);
+        let prompt = account.and_then(Account::title).unwrap_or("—");
+        lines.push(line(&ids.of(id), &row.sum, [project, prompt.to_owned()]));
+        if breakdown {
+            lines.extend(row.models.iter().map(|(model, sum)| line(&format!("  {model}"), sum, Default::default())));
+        }
+    }
+    lines.push(line("all", &answer.total.sum, Default::default()));
+    FigureTable { head: &head, texts: &[0, 7, 8], droppable: &[8, 7, 3, 2, 1, 4], room: Some(PROMPT) }.print(&lines)
 }
 
 /// Rows are weighed by cost, or by tokens where nothing has a price.
@@ -161,14 +193,13 @@ fn weight(sum: &Sum) -> f64 {
     if sum.cost > 0.0 { sum.cost } else { sum.spent.total() as f64 * 1e-12 }
 }
 
-fn cells(key: &str, sum: &Sum, bar: &str) -> Vec<String> {
+/// The key of a row, its tokens and its cost.
+fn cells(key: &str, sum: &Sum) -> [String; 7] {
     let Spent { input, cache_read, cache_write, output, .. } = sum.spent;
     let cost = sum.cost().0.map_or_else(|| "—".to_owned(), amount);
-    let mut cells = vec![key.to_owned(), sum.sessions.len().to_string()];
     let count = |tokens: u64| if sum.has_tokens() { grouped(tokens) } else { "—".to_owned() };
-    cells.extend([input, cache_read, cache_write, output, sum.spent.total()].map(count));
-    cells.extend([cost, bar.to_owned()]);
-    cells
+    let [input, cache_read, cache_write, output, total] = [input, cache_read, cache_write, output, sum.spent.total()].map(count);
+    [key.to_owned(), input, cache_read, cache_write, output, total, cost]
 }
 
 /// To the cent, however much it is; what is less than one is not nothing.

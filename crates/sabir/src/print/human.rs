@@ -11,6 +11,7 @@ pub(crate) use sabir_core::readable::{grouped, line as visible};
 use sabir_core::view::call_detail;
 
 use super::table::fit;
+use crate::reason::Reason;
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -23,6 +24,7 @@ const NOTE: Style = AnsiColor::Yellow.on_default();
 pub(crate) struct Human {
     fold: SessionResultFold,
     did: Did,
+    reason: Reason,
     color: bool,
     width: usize,
     /// Calls whose line is not written yet, with the text that it will have.
@@ -87,14 +89,18 @@ struct Changed {
     diff: Option<String>,
 }
 
-/// How many lines of a diff are shown.
+/// How many lines of a diff are shown, and of an error.
 const DIFF: usize = 60;
+const ERROR: usize = 40;
+/// How much of a line of an error is shown.
+const LONGEST: usize = 2_000;
 
 impl Human {
     pub(crate) fn new(options: ResultOptions, color: bool, width: usize) -> Self {
         let fold = SessionResult::fold_with(options);
         let (open, session) = (BTreeMap::new(), [None, None]);
-        Self { fold, did: Did::default(), color, width, open, mid_line: None, session, diffs: false, printed: String::new() }
+        let (did, reason) = (Did::default(), Reason::default());
+        Self { fold, did, reason, color, width, open, mid_line: None, session, diffs: false, printed: String::new() }
     }
 
     /// The same, with what was changed in files.
@@ -106,6 +112,7 @@ impl Human {
     pub(crate) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         self.fold.event(event);
         self.did.count(self.fold.over());
+        self.reason.event(event);
         let depth = usize::from(event.parent_tool_call_id.is_some());
         match &event.kind {
             EventKind::Started { agent, .. } => self.line(0, BOLD, &format!("▶ {agent}")),
@@ -123,6 +130,8 @@ impl Human {
             EventKind::Text { delta, message_id } => self.speech(event, false, message_id.as_deref(), delta),
             EventKind::Thinking { delta, message_id } => self.speech(event, true, message_id.as_deref(), delta),
             EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+                // The status line needs a line of its own while the tool runs.
+                self.end_speech();
                 let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
                 self.open.insert(
                     tool_call_id.to_string(),
@@ -176,7 +185,7 @@ impl Human {
                 self.line(depth, NOTE, &format!("↻ attempt {attempt}{of} failed: {message}"));
             }
             EventKind::Activity { message } => self.line(depth, DIM, &format!("· {message}")),
-            EventKind::Error { message, .. } => self.line(depth, BAD, &format!("✗ {message}")),
+            EventKind::Error { message, .. } => self.error(depth, message),
             EventKind::Unrecognized { r#type, raw } => {
                 self.line(depth, NOTE, &format!("? unrecognized {}: {raw}", r#type.as_deref().unwrap_or("line")));
             }
@@ -318,6 +327,18 @@ impl Human {
         self.printed.push('\n');
     }
 
+    /// An error is not cut at the width: its end often says what to do.
+    fn error(&mut self, depth: usize, message: &str) {
+        self.end_speech();
+        let indent = "  ".repeat(depth);
+        let text = readable::text(message.trim());
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        for (place, line) in lines.take(ERROR).enumerate() {
+            let line = self.paint(BAD, &format!("{} {}", if place == 0 { "✗" } else { " " }, fit(line, LONGEST)));
+            let _ = writeln!(self.printed, "{indent}{line}");
+        }
+    }
+
     fn paint(&self, style: Style, text: &str) -> String {
         if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
@@ -328,9 +349,10 @@ impl Human {
             Status::Error => (BAD, "✗"),
             _ => (NOTE, "…"),
         };
-        let mut outcome = format!("{sign} {}", result.outcome);
-        if let Some(cause) = result.cause {
-            let _ = write!(outcome, " ({cause})");
+        let mut outcome = format!("{sign} {}", self.reason.outcome(result.outcome, result.cause));
+        let error: Vec<String> = self.reason.error(result.outcome).into_iter().map(visible).collect();
+        if let [first, ..] = &*error {
+            let _ = write!(outcome, ": {first}");
         }
         let Did { calls, failed, files, lines } = self.did;
         let lines = lines.map_or_else(String::new, |(added, removed)| format!(" (+{added} -{removed})"));
@@ -352,10 +374,14 @@ impl Human {
         let rule = "─".repeat(self.width.min(60));
         self.line(0, DIM, &rule);
         for (name, value) in rows {
-            let value = fit(&visible(&value), self.width.saturating_sub(10));
-            let value = if name == "outcome" { self.paint(style.bold(), &value) } else { value };
+            let is_outcome = name == "outcome";
+            let value = visible(&value);
+            let value = if is_outcome { self.paint(style.bold(), &value) } else { fit(&value, self.width.saturating_sub(10)) };
             let name = self.paint(DIM, &format!("{name:<8}"));
             let _ = writeln!(self.printed, "{name}  {value}");
+            for line in error.iter().skip(1).filter(|_| is_outcome) {
+                let _ = writeln!(self.printed, "{:10}{}", "", self.paint(style, line));
+            }
         }
         self.line(0, DIM, &rule);
     }

@@ -5,25 +5,23 @@ use std::io::{IsTerminal as _, Write as _};
 use sabir_core::readable;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::width;
+use super::{note, table_width};
 use crate::failure::Failure;
 
-/// Prints rows under a bold head, as wide as the terminal.
+/// Prints rows under a bold head, as wide as the terminal, and whole where a program reads them.
 pub(crate) fn print(head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
-    print_within(&Cells::new(head, rows), width())
+    print_within(&Cells::new(head, rows), table_width())
 }
 
 /// Prints rows as wide as the terminal, and whole where a program reads them. Where the terminal is too narrow for the
 /// rest and so many columns of the last cell, columns are left out in the given order.
 pub(crate) fn print_with_room(head: &[&str], rows: &[Vec<String>], droppable: &[usize], room: usize) -> Result<(), Failure> {
     let cells = Cells::new(head, rows);
-    if !std::io::stdout().is_terminal() {
-        return print_within(&cells, usize::MAX);
-    }
+    let width = if std::io::stdout().is_terminal() { table_width() } else { usize::MAX };
     let last = head.len().saturating_sub(1);
     let widest = |column: usize| if column == last { room } else { cells.widest(column) };
-    let kept = columns_within(head.len(), droppable, width(), widest);
-    print_within(&cells.picked(|row| kept.iter().map(|column| row[*column].clone()).collect()), width())
+    let kept = columns_within(head.len(), droppable, width, widest);
+    print_within(&cells.picked(|row| kept.iter().map(|column| row[*column].clone()).collect()), width)
 }
 
 fn print_within(cells: &Cells, width: usize) -> Result<(), Failure> {
@@ -36,20 +34,42 @@ fn print_within(cells: &Cells, width: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints rows of figures. Where the terminal is too narrow, columns are left out in the given order until it fits; the
-/// first column is never left out.
-pub(crate) fn print_fitted(head: &[&str], rows: &[Vec<String>], droppable: &[usize]) -> Result<(), Failure> {
-    let cells = Cells::new(head, rows);
-    let kept = columns_within(head.len(), droppable, width(), |column| cells.widest(column));
-    let widths: Vec<usize> = kept.iter().map(|column| cells.widest(*column)).collect();
-    // Figures are read from the right.
-    let aligned = |cell: &str, place: usize| match kept[place] {
-        0 => cell.to_owned(),
-        column if head[column].is_empty() => cell.to_owned(),
-        _ => format!("{}{cell}", " ".repeat(widths[place] - cell.width())),
-    };
-    let pick = |row: &[String]| kept.iter().enumerate().map(|(place, column)| aligned(&row[*column], place)).collect();
-    print_within(&cells.picked(pick), width())
+/// A table of figures, which are aligned to the right.
+pub(crate) struct FigureTable<'t> {
+    /// The names of the columns; one that has none is not missed when it is left out.
+    pub(crate) head: &'t [&'t str],
+    /// The columns with text.
+    pub(crate) texts: &'t [usize],
+    /// The columns that a narrow terminal does without, in this order. The user is told which were left out.
+    pub(crate) droppable: &'t [usize],
+    /// The least width of the last column, where it is a text that may be cut.
+    pub(crate) room: Option<usize>,
+}
+
+impl FigureTable<'_> {
+    pub(crate) fn print(&self, rows: &[Vec<String>]) -> Result<(), Failure> {
+        let Self { head, texts, droppable, room } = *self;
+        let cells = Cells::new(head, rows);
+        let last = head.len().saturating_sub(1);
+        let widest = |column: usize| match room {
+            Some(room) if column == last => room.min(cells.widest(column)),
+            _ => cells.widest(column),
+        };
+        let kept = columns_within(head.len(), droppable, table_width(), widest);
+        let aligned = |row: &[String], column: usize| {
+            let cell = &row[column];
+            let gap = if texts.contains(&column) { 0 } else { cells.widest(column).saturating_sub(cell.width()) };
+            format!("{}{cell}", " ".repeat(gap))
+        };
+        let pick = |row: &[String]| kept.iter().map(|column| aligned(row, *column)).collect();
+        print_within(&cells.picked(pick), table_width())?;
+        let is_missed = |column: &usize| !kept.contains(column) && !head[*column].is_empty();
+        let missed: Vec<&str> = (0..head.len()).filter(is_missed).map(|column| head[column]).collect();
+        if !missed.is_empty() {
+            note(&format!("the terminal is too narrow for all columns; left out: {}", missed.join(", ")));
+        }
+        Ok(())
+    }
 }
 
 /// The cells of a table, its head first. Names of sessions, folders and models are what a log says: they are made harmless

@@ -4,6 +4,8 @@
 #[cfg(unix)]
 mod agent_loop;
 #[cfg(unix)]
+mod command_line;
+#[cfg(unix)]
 mod delivered;
 mod drift;
 #[cfg(unix)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
+use sabir_core::pattern::Pattern;
 use sabir_core::time::Timestamp;
 use sabir_protocol::SessionId;
 
@@ -55,22 +56,10 @@ fn listed(database: &Connection, filter: &Filter, damage: &Damage, indexed: bool
     only("updated >= ?", filter.since.map(|since| since.as_millis().into()));
     only("instr(name, ?) = 1", filter.prefix.clone().map(Into::into));
     only("id < ?", filter.cursor.map(|cursor| number(cursor).into()));
-    let wanted = filter.text.as_deref().map(words::wanted).unwrap_or_default();
-    if !wanted.is_empty() {
-        // How far the index goes is asked first: it may go further meanwhile, never less far.
-        let tail = said_lately(database, if indexed { index::progress(database)? } else { 0 }, &wanted)?;
-        let tail = serde_json::to_string(&tail).unwrap_or_default();
-        let query = wanted.iter().map(|word| format!("\"{word}\"*")).collect::<Vec<_>>().join(" ");
-        if indexed {
-            only(
-                "id IN (SELECT session FROM message WHERE message.id IN (SELECT rowid FROM words.found WHERE found MATCH ?))
-                 OR id IN (SELECT value FROM json_each(?))",
-                Some(query.into()),
-            );
-            values.push(tail.into());
-        } else {
-            only("id IN (SELECT value FROM json_each(?))", Some(tail.into()));
-        }
+    let pattern = filter.text.as_deref().and_then(Pattern::parse);
+    if let Some(pattern) = &pattern {
+        let found = serde_json::to_string(&matching(database, pattern, indexed)?).unwrap_or_default();
+        only("id IN (SELECT value FROM json_each(?))", Some(found.into()));
     }
     let all = conditions.iter().map(|condition| format!("({condition})")).collect::<Vec<_>>().join(" AND ");
     let mut found = Found { sessions: Vec::new(), bytes: 0, limit: filter.limit, more: false };
@@ -86,7 +75,7 @@ fn listed(database: &Connection, filter: &Filter, damage: &Damage, indexed: bool
         Ok(())
     })();
     match listed {
-        Err(error) if is_damage(&error) && wanted.is_empty() => one_by_one(database, filter, &all, &values, damage, &mut found)?,
+        Err(error) if is_damage(&error) && pattern.is_none() => one_by_one(database, filter, &all, &values, damage, &mut found)?,
         listed => listed?,
     }
     let next = found.sessions.last().map(|(id, _)| *id).filter(|_| found.more);
@@ -159,16 +148,31 @@ fn unreadable(session: SessionId, damage: &Damage) -> Session {
     Session { session, last, folded, overview, shell, takes, created, updated, damaged: Some(read::ROW.to_owned()) }
 }
 
-/// Sessions with these words in messages that are not in the index yet.
-fn said_lately(database: &Connection, indexed: i64, wanted: &[String]) -> rusqlite::Result<BTreeSet<i64>> {
+/// Sessions with a message that matches. The index narrows down which messages are looked at; those that are not in it yet
+/// are looked at too.
+fn matching(database: &Connection, pattern: &Pattern, indexed: bool) -> rusqlite::Result<BTreeSet<i64>> {
     let mut found = BTreeSet::new();
-    let mut select = database.prepare_cached("SELECT session, line FROM message WHERE id > ?1")?;
-    let mut rows = select.query([indexed])?;
-    while let Some(row) = rows.next()? {
-        let session = row.get(0)?;
-        if !found.contains(&session) && words::has(&words::of(row.get_ref(1)?.as_blob()?), wanted) {
-            found.insert(session);
+    let mut look = |select: &str, value: Value| {
+        let mut select = database.prepare_cached(select)?;
+        let mut rows = select.query([value])?;
+        while let Some(row) = rows.next()? {
+            let session = row.get(0)?;
+            if !found.contains(&session) && words::matches(row.get_ref(1)?.as_blob()?, pattern) {
+                found.insert(session);
+            }
         }
+        Ok::<(), rusqlite::Error>(())
+    };
+    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
+    match words::index_query(pattern).filter(|_| indexed) {
+        Some(query) => {
+            // How far the index goes is asked first: it may go further meanwhile, never less far.
+            let indexed = index::progress(database)?;
+            let may = "SELECT session, line FROM message WHERE id IN (SELECT rowid FROM words.found WHERE found MATCH ?1)";
+            look(may, query.into())?;
+            look(AFTER, indexed.into())?;
+        }
+        None => look(AFTER, 0.into())?,
     }
     Ok(found)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use sabir_core::pattern::Pattern;
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
 use sabir_store::search::Words;
@@ -17,7 +18,7 @@ impl Kept {
     /// The sessions that fit.
     pub(super) fn found(&self, filter: &Filter) -> Page {
         let list = self.list();
-        let words = filter.text.as_deref().and_then(|text| Words::new(&[text]));
+        let words = filter.text.as_deref().and_then(Pattern::parse).and_then(Words::new);
         let mut page = Page::default();
         for listed in &list.all {
             let session = self.freshened(listed.session.clone());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::read::{Events, GAP, Message};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, RunId};
 use crate::fold::timeline::{Change, Clipping, TimelineFold};
 use crate::time::Timestamp;
 

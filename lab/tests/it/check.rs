@@ -24,7 +24,7 @@ fn run() -> &'static Run {
 /// The events of a run of `shell-ok` that is told as it was served.
 fn told() -> Vec<EventKind<'static>> {
     vec![
-        EventKind::Started { agent: "claude-code".into(), agent_version: None },
+        EventKind::Started { agent: "claude-code".into(), agent_version: None, detection: None },
         EventKind::Session {
             session_id: Some("s-1".into()),
             model: None,

@@ -62,6 +62,9 @@ mod tests {
 
     use super::{is_same_origin, set, token};
 
+    /// Fields of a request, whether it counts as a GET, and as a POST.
+    type Case<'a> = (&'a [(&'static str, &'a str)], bool, bool);
+
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
@@ -97,8 +100,7 @@ mod tests {
         let own = ("origin", "http://localhost:1");
         let other = ("origin", "http://localhost:2");
         let upgrade = ("upgrade", "websocket");
-        let cases: &[(&[(&'static str, &str)], bool, bool)] = &[
-            // Fields, whether GET counts, whether POST counts.
+        let cases: &[Case<'_>] = &[
             (&[], true, false),
             (&[own], true, true),
             (&[other], false, false),

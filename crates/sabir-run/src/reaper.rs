@@ -122,7 +122,8 @@ mod linux {
             let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
             // The command holds the other end of the socket and of the agent's pipes.
             drop(command);
-            give(&socket, stdin)?;
+            give(&socket, stdin.as_ref())?;
+            drop(stdin);
             socket.set_nonblocking(true)?;
             let socket = Arc::new(tokio::net::UnixStream::from_std(socket)?);
             Ok(Self { child, socket, message: [0; MESSAGE], filled: 0, last: None })
@@ -184,10 +185,10 @@ mod linux {
     }
 
     /// Gives the reaper the agent's standard input.
-    fn give(socket: &UnixStream, stdin: Option<OwnedFd>) -> io::Result<()> {
+    fn give(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let given = stdin.as_ref().map(|stdin| [stdin.as_fd()]);
+        let given = stdin.map(|stdin| [stdin.as_fd()]);
         if let Some(given) = &given {
             ancillary.push(SendAncillaryMessage::ScmRights(given));
         }

@@ -209,25 +209,28 @@ impl Words {
         Ok(Self { automaton, what, by_first, literals, longest })
     }
 
-    /// Looks at a text without its escapes. A long text is looked at in parts that overlap, so that it does not take many times its size.
+    /// Looks at a text without its escapes, where it has any.
     fn look_unescaped(&self, text: &[u8], before: Before, whole: bool, seen: &mut Seen) {
-        let mut from = 0;
-        loop {
-            let to = text.len().min(from + PART);
-            let whole = whole || to < text.len();
-            if let Some(view) = View::of(&text[from..to], before.then(&text[..from]).run, whole) {
-                for hit in self.automaton.find_overlapping_iter(&view.bytes) {
-                    let what = self.what[hit.pattern().as_usize()];
-                    seen.spans.push(Span { from: from + view.start(hit.start()), to: from + view.end(hit.end()), what });
+        for region in view::regions(text, before.run, whole, self.longest) {
+            // A long one is looked at in parts that overlap, so that its view takes no more memory than theirs.
+            let mut from = region.start;
+            loop {
+                let to = region.end.min(from + PART);
+                let whole = whole || to < text.len();
+                if let Some(view) = View::of(&text[from..to], before.then(&text[..from]).run, whole) {
+                    for hit in self.automaton.find_overlapping_iter(&view.bytes) {
+                        let what = self.what[hit.pattern().as_usize()];
+                        seen.spans.push(Span { from: from + view.start(hit.start()), to: from + view.end(hit.end()), what });
+                    }
+                    if !whole && let Some(at) = self.partial(&view.bytes, None).or(view.incomplete) {
+                        seen.open_at(from + view.start(at));
+                    }
                 }
-                if !whole && let Some(at) = self.partial(&view.bytes, None).or(view.incomplete) {
-                    seen.open_at(from + view.start(at));
+                if to == region.end {
+                    break;
                 }
+                from = to - OVERLAP;
             }
-            if to == text.len() {
-                return;
-            }
-            from = to - OVERLAP;
         }
     }
 

@@ -7,6 +7,8 @@
 //!
 //! What is found is mapped back to where it stands in the text.
 
+use std::ops::Range;
+
 /// A text may be escaped so many times, one in another.
 const LAYERS: usize = 4;
 /// A control sequence of a terminal is at most so long; what is longer is none.
@@ -86,6 +88,29 @@ impl View {
     }
 }
 
+/// Where a text has escapes, with so many bytes before and after each. The rest of the text is the same in its view.
+pub(super) fn regions(text: &[u8], run_before: usize, whole: bool, reach: usize) -> Vec<Range<usize>> {
+    let mut regions: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].iter().position(|byte| begins_escape(*byte)) {
+        let start = at + next;
+        at = match escape(&text[start..], || base64_run(&text[..start], run_before), whole) {
+            Escape::None => {
+                at = start + skipped(&text[start..]);
+                continue;
+            }
+            Escape::Of { len, .. } => start + len,
+            Escape::Incomplete { .. } => text.len(),
+        };
+        let (from, to) = (start.saturating_sub(reach), text.len().min(at + reach));
+        match regions.last_mut() {
+            Some(last) if from <= last.end => last.end = to,
+            _ => regions.push(from..to),
+        }
+    }
+    regions
+}
+
 /// A value as it looks in a [`View`].
 pub(super) fn canonical(value: &[u8]) -> Vec<u8> {
     View::of(value, 0, true).map_or_else(|| value.to_vec(), |view| view.bytes)
@@ -116,8 +141,7 @@ fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
         let start = at + next;
         let run = || base64_run(&text[copied..start], base64_run(&layer.bytes, run_before));
         match escape(&text[start..], run, whole) {
-            // Backslashes in a row were looked at together.
-            Escape::None => at = start + text[start..].iter().take_while(|byte| **byte == b'\\').count().max(1),
+            Escape::None => at = start + skipped(&text[start..]),
             Escape::Of { len, bytes, count } => {
                 layer.bytes.extend_from_slice(&text[copied..start]);
                 layer.edits.push(Edit { to: layer.bytes.len(), to_len: count, from: start, from_len: len });
@@ -136,8 +160,25 @@ fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
     (!layer.edits.is_empty()).then_some(layer)
 }
 
+/// How many bytes at the beginning of a text are no escape. Backslashes in a row were looked at together.
+fn skipped(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| **byte == b'\\').count().max(1)
+}
+
+/// The bytes that escapes begin with.
+const BEGINNINGS: [bool; 256] = {
+    let bytes = [b'\\', b'%', b'&', 0x1b, b'\r', b'\n', 0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xef];
+    let mut table = [false; 256];
+    let mut index = 0;
+    while index < bytes.len() {
+        table[bytes[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
 fn begins_escape(byte: u8) -> bool {
-    matches!(byte, b'\\' | b'%' | b'&' | 0x1b | b'\r' | b'\n' | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xef)
+    BEGINNINGS[usize::from(byte)]
 }
 
 /// The escape at the beginning of a text, which follows a [run](base64_run) of letters.

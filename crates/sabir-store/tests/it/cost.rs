@@ -27,7 +27,7 @@ fn log() -> String {
         // Sixty thousand seconds are less than a day.
         writeln!(
             text,
-            r#"{{"parentUuid":"u","isSidechain":false,"message":{{"model":"claude-sonnet-4-5-20250929","id":"msg_01{number:022}","role":"assistant","content":[{{"type":"text","text":"."}}],"stop_reason":"end_turn","usage":{{"input_tokens":{uncached},"cache_read_input_tokens":{cached},"cache_creation_input_tokens":10,"cache_creation":{{"ephemeral_1h_input_tokens":4}},"output_tokens":300}}}},"type":"assistant","uuid":"a{number}","timestamp":"2026-11-15T{hour:02}:{minute:02}:{second:02}.000Z","userType":"external","cwd":"/home/user/a","sessionId":"long","version":"2.1.1"}}"#,
+            r#"{{"parentUuid":"u","isSidechain":false,"message":{{"model":"claude-sonnet-4","id":"msg_01{number:022}","role":"assistant","content":[{{"type":"text","text":"."}}],"stop_reason":"end_turn","usage":{{"input_tokens":{uncached},"cache_read_input_tokens":{cached},"cache_creation_input_tokens":10,"cache_creation":{{"ephemeral_1h_input_tokens":4}},"output_tokens":300}}}},"type":"assistant","uuid":"a{number}","timestamp":"2026-11-15T{hour:02}:{minute:02}:{second:02}.000Z","userType":"external","cwd":"/home/user/a","sessionId":"long","version":"2.1.1"}}"#,
         )
         .expect("a string");
     }
@@ -36,7 +36,8 @@ fn log() -> String {
 
 /// The sum of the costs of single requests.
 fn expected() -> f64 {
-    let price = Table::embedded().find("claude-sonnet-4-5-20250929").expect("a price");
+    let price = Table::embedded().find("claude-sonnet-4").expect("a price");
+    assert_eq!([0, 2].map(|number| price.threshold(input(number).1)), [0, 200_000], "both sides of the tier");
     let cost = |number| {
         let (uncached_input, cache_read) = input(number);
         let tokens = Billable { uncached_input, cache_read, cache_write_5m: 6, cache_write_1h: 4, output: 300 };

@@ -64,7 +64,7 @@ impl<'a> ToolCall<'a> {
             match changes.iter_mut().find(|change| metadata.filepath.as_deref() == Some(&*change.file)) {
                 None => push_written(id.clone(), state.input, metadata.filepath, metadata.exists, facts),
                 Some(change) if metadata.exists == Some(false) => {
-                    change.r#type = change.r#type.take().or(Some(Str("add".into())))
+                    change.r#type = change.r#type.take().or(Some(Str("add".into())));
                 }
                 Some(_) => {}
             }

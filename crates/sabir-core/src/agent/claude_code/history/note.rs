@@ -220,8 +220,8 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         let done = matches!(message.stop_reason, Some(b"end_turn" | b"stop_sequence"));
         ledger.outcome = Some(if done { Outcome::Completed } else { Outcome::Incomplete });
     }
-    let number = ledger.responses.len() as u64;
-    let session = ledger.session.as_deref().map_or(0, id_of);
+    let Ledger { open, session, responses, .. } = &mut *ledger;
+    let place = || id_with(session.as_deref().map_or(0, id_of), [responses.len() as u64]);
     let part = ResponseLine {
         message_id: message.id,
         request_id: line.request_id,
@@ -229,7 +229,7 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         at: line.at,
         input: message.spent.map(|spent| [spent.input, spent.cache_read, spent.cache_write]),
     };
-    let part = ledger.open[usize::from(line.is_sidechain)].next(&part, || id_with(session, [number]));
+    let part = open[usize::from(line.is_sidechain)].next(&part, place);
     // Whoever numbers the responses of each session may number the calls of each response.
     let response = if part.is_unique { part.id } else { 0 };
     if part.is_new && !part.is_unique && ledger.noted(part.id).is_none() {

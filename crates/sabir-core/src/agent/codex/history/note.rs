@@ -182,10 +182,8 @@ fn by_event(ledger: &mut Ledger, event: &[u8], at: Option<i64>, line: &[u8], res
             entitle(ledger, prompt.as_deref());
         }
         // The item of a call that the model made has the id of that call. Others are of calls that a script of the model made.
-        b"item_completed" => {
-            if called(line).is_some_and(|id| ledger.is_new_call(id)) {
-                ledger.calls = ledger.calls.saturating_add(1);
-            }
+        b"item_completed" if called(line).is_some_and(|id| ledger.is_new_call(id)) => {
+            ledger.calls = ledger.calls.saturating_add(1);
         }
         // From here on only the end of the task is an end.
         b"task_started" | b"turn_started" => ledger.outcome = Some(Outcome::Incomplete),

@@ -31,6 +31,8 @@ export interface StartedEvent extends EventHead {
   agent: string;
   /** Its version, where it is known before the agent says anything. */
   agentVersion?: string;
+  /** How the agent was found in the stream; absent when it is certain, or was given. */
+  detection?: Detection;
 }
 
 /** The agent says who it is and what it runs with. May come again when something of it changes. */
@@ -344,6 +346,12 @@ export interface CostParts {
   /** Output. */
   output: number;
 }
+
+/**
+ * How certain the agent of a stream is.
+ * - `guess`: Only lines that several agents print have come, so this is the most likely of them.
+ */
+export type Detection = "guess";
 
 /** The head as it is in JSON. */
 export interface EventHead {

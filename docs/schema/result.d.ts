@@ -1,6 +1,6 @@
 // Written by `cargo xtask schema` from the Rust types. Do not edit.
 
-import type { Cause, Change, ChangeSource, Outcome, ToolKind, ToolStatus } from "./events";
+import type { Cause, Change, ChangeSource, Detection, Outcome, ToolKind, ToolStatus } from "./events";
 
 /** One run as one value. */
 export interface SessionResult {
@@ -14,6 +14,8 @@ export interface SessionResult {
   cause: Cause | null;
   /** What it cost. */
   cost: Cost;
+  /** How the agent was found in the stream; absent when it is certain, or was given. */
+  detection?: Detection | null;
   /** How long it took. */
   durationMs: number | null;
   /** What failed. */

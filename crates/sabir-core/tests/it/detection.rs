@@ -4,7 +4,7 @@ use sabir_core::agent::Form;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Detection, Event, EventKind};
-use sabir_core::fold::SessionResult;
+use sabir_core::fold::{SessionResult, Unrecognized};
 use sabir_core::line::{self, Source};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ fn result(events: &[Event<'_>]) -> SessionResult {
 
 /// The result without what tells of other lines, and of how the agent was found.
 fn meaning(events: &[Event<'_>]) -> Value {
-    let result = SessionResult { unrecognized: Default::default(), detection: None, ..result(events) };
+    let result = SessionResult { unrecognized: Unrecognized::default(), detection: None, ..result(events) };
     serde_json::to_value(result).expect("a result is JSON")
 }
 

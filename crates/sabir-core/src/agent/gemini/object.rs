@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
@@ -147,7 +148,7 @@ struct Probe<'a> {
 #[derive(Deserialize)]
 struct ProbeStats<'a> {
     #[serde(borrow, default, deserialize_with = "json::lenient")]
-    models: Option<BTreeMap<Str<'a>, IgnoredAny>>,
+    models: Option<BTreeMap<Str<'a>, &'a RawValue>>,
     session_costs: Option<IgnoredAny>,
 }
 

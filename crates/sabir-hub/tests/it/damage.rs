@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sabir_hub::log::embedded::verify;
-use sabir_protocol::FromHub;
+use sabir_protocol::{FromHub, SessionId};
 use serde_json::{Value, json};
 
 use crate::client::{Running, Setup, event, frame, hello, message, open_hub};
 
 const SESSIONS: [&str; 3] = ["first", "second", "third"];
 const MESSAGES: u64 = 40;
-const PAGE: u64 = 4_096;
+const PAGE: usize = 4_096;
 
 /// What is kept, by session.
 type Truth = BTreeMap<&'static str, Vec<String>>;
@@ -134,12 +134,12 @@ async fn shows_nothing_wrong(hub: &Running, truth: &Truth, what: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_was_overwritten_is_never_a_wrong_answer() {
     let (folder, truth) = stopped().await;
-    let pages = fs::metadata(folder.path().join("hub.sqlite")).expect("a file").len() / PAGE;
+    let pages = fs::metadata(folder.path().join("hub.sqlite")).expect("a file").len() / PAGE as u64;
     let mut harmless = 0;
     for page in 1..pages {
         let folder = copy(folder.path());
         let database = folder.path().join("hub.sqlite");
-        change(&database, page * PAGE, |bytes| bytes.fill(0xAA), PAGE as usize);
+        change(&database, page * PAGE as u64, |bytes| bytes.fill(0xAA), PAGE);
         let hub = start(&folder).await;
         let marked = shows_nothing_wrong(&hub, &truth, &format!("page {page}")).await;
         let health = hub.get("/healthz").await;
@@ -157,7 +157,7 @@ async fn a_bit_that_was_flipped_is_never_a_wrong_answer() {
     let (folder, truth) = stopped().await;
     let bytes = fs::metadata(folder.path().join("hub.sqlite")).expect("a file").len();
     // The first page says what tables there are: without it nothing can be opened, which is no wrong answer either.
-    let mut at = PAGE + 7;
+    let mut at = PAGE as u64 + 7;
     let mut marked = 0;
     while at < bytes {
         let folder = copy(folder.path());
@@ -178,7 +178,7 @@ async fn a_damaged_message_is_a_gap_for_everybody_who_reads_it() {
     change(&database, at, |byte| byte[0] ^= 1, 1);
     let found = verify(folder.path(), false, &mut |_, _| ()).expect("checked");
     let [problem] = &found.problems[..] else { panic!("{found:?}") };
-    assert_eq!((problem.session.as_ref().map(|id| id.as_str()), problem.messages), (Some("second"), Some([7, 7])));
+    assert_eq!((problem.session.as_ref().map(SessionId::as_str), problem.messages), (Some("second"), Some([7, 7])));
     assert_eq!((found.sessions, found.messages, found.damaged_messages), (3, 3 * MESSAGES, 1));
     let hub = start(&folder).await;
     assert_eq!(hub.get("/healthz").await.status, 200, "nobody has read it yet");
@@ -259,10 +259,10 @@ async fn a_damaged_index_of_words_costs_no_hit() {
     let hub = start(&folder).await;
     assert_eq!(hub.get("/v1/sessions?text=word7").await.json()["sessions"].as_array().map(Vec::len), Some(3));
     hub.stop().await;
-    let pages = fs::metadata(&words).expect("a file").len() / PAGE;
+    let pages = fs::metadata(&words).expect("a file").len() / PAGE as u64;
     for page in 1..pages {
         let folder = copy(folder.path());
-        change(&folder.path().join("words.sqlite"), page * PAGE, |bytes| bytes.fill(0xAA), PAGE as usize);
+        change(&folder.path().join("words.sqlite"), page * PAGE as u64, |bytes| bytes.fill(0xAA), PAGE);
         let hub = start(&folder).await;
         let reply = hub.get("/v1/sessions?text=word7").await;
         let hits = reply.json()["sessions"].as_array().map(Vec::len);

@@ -170,7 +170,6 @@ fn one_runner_can_not_fill_the_memory_of_a_hub() {
     assert_eq!(get(&hub, &watch, "/healthz").0, 200);
     let again = peak_kib(&hub);
     assert!(again <= MOST_KIB, "the hub took {again} KiB after a restart");
-    println!("peak {peak} KiB, after a restart {again} KiB, {} messages of another session", served.load(Ordering::Relaxed));
 }
 
 #[test]

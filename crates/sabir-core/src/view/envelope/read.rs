@@ -194,6 +194,7 @@ impl Events {
 
     /// The same, for folds that keep state for a session that they do not trust: ids, names, paths and lines for people
     /// are cut, and a text that was cut has an ellipsis in it. Ids that were equal still are.
+    #[must_use]
     pub fn bounded(self) -> Self {
         Self { bounded: true, ..self }
     }

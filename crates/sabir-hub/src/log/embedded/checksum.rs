@@ -1,6 +1,6 @@
 //! Checksums of rows, so that what a disk changed is never taken for what was written.
 //!
-//! SQLite finds damage to the structure of its file, and none to the values in it. A session has two checksums: one over
+//! `SQLite` finds damage to the structure of its file, and none to the values in it. A session has two checksums: one over
 //! what only it says (who writes it, how far it is), and one over what is derived from its messages, which can be made
 //! anew. Rows of earlier versions have none until they are written again.
 

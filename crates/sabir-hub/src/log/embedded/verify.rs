@@ -113,7 +113,7 @@ fn derive(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     checksum::seal_derived(connection, id)
 }
 
-/// What SQLite finds wrong with a table and its indexes, or with everything.
+/// What `SQLite` finds wrong with a table and its indexes, or with everything.
 fn integrity(connection: &Connection, of: &str) -> rusqlite::Result<Vec<String>> {
     let mut check = connection.prepare(&format!("PRAGMA integrity_check{of}"))?;
     let found: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

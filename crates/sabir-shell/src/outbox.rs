@@ -131,7 +131,8 @@ impl Outbox {
                 outbox.repair.torn_bytes,
                 outbox.last() + 1,
             );
-            outbox.put(&note(session.as_str(), outbox.last() + 1, "error", None, &text));
+            // What fails now, fails again when the next message is appended.
+            let _ = outbox.put(&note(session.as_str(), outbox.last() + 1, "error", None, &text));
         }
         Ok(Some(outbox))
     }
@@ -225,46 +226,51 @@ impl Outbox {
     /// A hub refuses a line that is no message of this log, and everything after it. So such a line is left out, and an error
     /// message has its number.
     pub fn append(&self, lines: &[u8]) {
-        let session = &self.meta.session;
         let mut is_broken = false;
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let next = self.last() + 1;
-            match read::check(line, session.as_str()) {
-                Ok(seq) if seq >= next => {
-                    for lost in next..seq {
-                        self.put(&note(session.as_str(), lost, "error", None, "a message that is not valid was left out"));
-                    }
-                    is_broken = false;
-                    if line.len() > MAX_MESSAGE {
-                        let text = format!("a message of {} bytes is too long to be sent and was left out", line.len());
-                        let order = serde_json::from_slice::<Message<'_>>(line).ok().and_then(|message| message.order());
-                        self.put(&note(session.as_str(), seq, "warn", order, &text));
-                    } else {
-                        self.put(line);
-                    }
-                }
-                // It is there already.
-                Ok(_) => {}
-                // Pieces of one message that is broken follow each other.
-                Err(_) if is_broken => {}
-                Err(why) => {
-                    is_broken = true;
-                    let text = format!("a message that is not valid was left out: {why}");
-                    self.put(&note(session.as_str(), next, "error", None, &text));
-                }
+            if self.append_line(line, &mut is_broken).is_none() {
+                return;
             }
         }
     }
 
-    /// Appends the message with the next number.
-    fn put(&self, line: &[u8]) {
-        let Some(cursor) = self.journal.append(Kind::Message, millis(), |out| out.extend_from_slice(line)) else { return };
+    /// Appends one line; `None` when the disk takes no more. `is_broken`: the line before was no message.
+    fn append_line(&self, line: &[u8], is_broken: &mut bool) -> Option<()> {
+        let (session, next) = (self.meta.session.as_str(), self.last() + 1);
+        match read::check(line, session) {
+            Ok(seq) if seq >= next => {
+                for lost in next..seq {
+                    self.put(&note(session, lost, "error", None, "a message that is not valid was left out"))?;
+                }
+                *is_broken = false;
+                if line.len() <= MAX_MESSAGE {
+                    return self.put(line);
+                }
+                let text = format!("a message of {} bytes is too long to be sent and was left out", line.len());
+                let order = serde_json::from_slice::<Message<'_>>(line).ok().and_then(|message| message.order());
+                self.put(&note(session, seq, "warn", order, &text))
+            }
+            // It is there already.
+            Ok(_) => Some(()),
+            // Pieces of one message that is broken follow each other.
+            Err(_) if *is_broken => Some(()),
+            Err(why) => {
+                *is_broken = true;
+                self.put(&note(session, next, "error", None, &format!("a message that is not valid was left out: {why}")))
+            }
+        }
+    }
+
+    /// Appends the message with the next number; `None` when the disk takes no more.
+    fn put(&self, line: &[u8]) -> Option<()> {
+        let cursor = self.journal.append(Kind::Message, millis(), |out| out.extend_from_slice(line))?;
         let message = self.last.load(Ordering::Acquire) + 1;
         if message.is_multiple_of(MARKED) {
             let before = Cursor { seq: cursor.seq - 1, ..cursor };
             self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Mark { message, before });
         }
         self.last.store(message, Ordering::Release);
+        Some(())
     }
 
     /// Waits until all that was appended is on the disk.

@@ -279,14 +279,15 @@ fn a_damaged_journal_is_reported_by_lists_and_questions() {
         assert!(!stderr(&ask(question)).contains("damaged"), "{question:?}");
     }
     let mut bytes = fs::read(&segment).expect("a segment");
-    let event = bytes.windows(16).position(|window| window == b"\"kind\":\"session").expect("an event");
+    let event = bytes.windows(15).position(|window| window == b"\"kind\":\"session").expect("an event");
     bytes[event + 1] ^= 1;
     fs::write(&segment, bytes).expect("written");
     for question in questions {
         let output = ask(question);
         assert_eq!(output.status.code(), Some(0), "{question:?}");
         assert!(stderr(&output).contains("warning: the journal of hurt is damaged"), "{question:?}: {}", stderr(&output));
-        assert!(!stdout(&output).is_empty(), "{question:?}: what can be read is shown");
+        // The run used no tokens.
+        assert!(question == ["usage"] || !stdout(&output).is_empty(), "{question:?}: what can be read is shown");
     }
     let listed: Value = serde_json::from_str(stdout(&ask(&["ls", "--json"])).lines().next().expect("a line")).expect("JSON");
     assert_eq!((&listed["damage"]["places"], &listed["damage"]["missing"]), (&1.into(), &1.into()));

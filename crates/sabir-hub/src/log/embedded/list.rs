@@ -50,6 +50,7 @@ pub(super) fn sessions(database: &Connection, filter: &Filter) -> rusqlite::Resu
 /// Sessions with a message that matches. The index narrows down which messages are looked at; those that are not in it yet
 /// are looked at too.
 fn matching(database: &Connection, pattern: &Pattern) -> rusqlite::Result<BTreeSet<i64>> {
+    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
     let mut found = BTreeSet::new();
     let mut look = |select: &str, value: Value| {
         let mut select = database.prepare_cached(select)?;
@@ -62,7 +63,6 @@ fn matching(database: &Connection, pattern: &Pattern) -> rusqlite::Result<BTreeS
         }
         Ok::<(), rusqlite::Error>(())
     };
-    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
     match words::index_query(pattern) {
         Some(query) => {
             // How far the index goes is asked first: it may go further meanwhile, never less far.

@@ -41,6 +41,7 @@ impl Pattern {
     }
 
     /// The same pattern, which matches within words too.
+    #[must_use]
     pub fn with_substrings(self, substring: bool) -> Self {
         Self { substring, ..self }
     }
@@ -96,25 +97,25 @@ impl Term {
         let (first, rest) = self.0.split_first()?;
         let lead = *first.as_bytes().first()?;
         let starts = memchr2_iter(lead, lead.to_ascii_uppercase(), text.as_bytes());
-        starts.filter_map(|start| self.at(text, start, first, rest).map(|end| start..end)).find(|range| {
+        starts.filter_map(|start| end_of(text, start, first, rest).map(|end| start..end)).find(|range| {
             let is_edge = |at: usize| !joins(text[..at].chars().next_back()) || !joins(text[at..].chars().next());
             substring || is_edge(range.start) && is_edge(range.end)
         })
     }
+}
 
-    /// Where the term ends that begins at `start`, if it does.
-    fn at(&self, text: &str, start: usize, first: &str, rest: &[String]) -> Option<usize> {
-        let mut end = begins_with(&text[start..], first)? + start;
-        for word in rest {
-            let after = text[end..].trim_start();
-            let next = text.len() - after.len();
-            if next == end {
-                return None;
-            }
-            end = next + begins_with(after, word)?;
+/// Where the phrase ends that begins at `start`, if it is there.
+fn end_of(text: &str, start: usize, first: &str, rest: &[String]) -> Option<usize> {
+    let mut end = begins_with(&text[start..], first)? + start;
+    for word in rest {
+        let after = text[end..].trim_start();
+        let next = text.len() - after.len();
+        if next == end {
+            return None;
         }
-        Some(end)
+        end = next + begins_with(after, word)?;
     }
+    Some(end)
 }
 
 /// How many bytes of the text a word takes with which it begins.

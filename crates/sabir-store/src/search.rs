@@ -62,7 +62,7 @@ impl Words {
         let longest = raw.iter().map(|word| word.len()).max().unwrap_or(0);
         let unknown = raw.iter().map(|word| word.is_empty()).collect();
         let raw = AhoCorasick::builder().ascii_case_insensitive(true).build(&raw).ok()?;
-        Some(Self { raw, unknown, longest, pattern })
+        Some(Self { pattern, raw, unknown, longest })
     }
 
     /// Whether all words may be in a session, by its raw files. A database is not looked through raw, since the latest of it

@@ -73,7 +73,8 @@ fn shortened(text: &str) -> String {
     let mut lines: Vec<String> =
         text.lines().filter(|line| !line.trim().is_empty()).take(LINES + 1).map(shortened_line).collect();
     if lines.len() > LINES {
-        lines[LINES] = "…".to_owned();
+        lines.truncate(LINES);
+        lines.push("…".to_owned());
     }
     lines.join("\n")
 }

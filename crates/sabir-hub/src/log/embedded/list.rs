@@ -151,6 +151,7 @@ fn unreadable(session: SessionId, damage: &Damage) -> Session {
 /// Sessions with a message that matches. The index narrows down which messages are looked at; those that are not in it yet
 /// are looked at too.
 fn matching(database: &Connection, pattern: &Pattern, indexed: bool) -> rusqlite::Result<BTreeSet<i64>> {
+    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
     let mut found = BTreeSet::new();
     let mut look = |select: &str, value: Value| {
         let mut select = database.prepare_cached(select)?;
@@ -163,7 +164,6 @@ fn matching(database: &Connection, pattern: &Pattern, indexed: bool) -> rusqlite
         }
         Ok::<(), rusqlite::Error>(())
     };
-    const AFTER: &str = "SELECT session, line FROM message WHERE id > ?1";
     match words::index_query(pattern).filter(|_| indexed) {
         Some(query) => {
             // How far the index goes is asked first: it may go further meanwhile, never less far.

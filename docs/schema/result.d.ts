@@ -177,7 +177,7 @@ export type TokensSource = "reported" | "summed" | "estimated" | "unknown";
 
 /** One tool call. */
 export interface ToolCall {
-  /** The arguments. */
+  /** The arguments; a JSON string where they are not valid JSON. */
   args: unknown;
   /** How long it took. */
   durationMs: number | null;

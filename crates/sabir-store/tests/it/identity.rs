@@ -47,8 +47,11 @@ struct Truth {
     calls: u64,
 }
 
+/// A session, and what it cost.
+type Session = (Truth, f64);
+
 impl Writer {
-    fn line(&self, session: &str, number: usize, second: &mut usize, body: &str) -> String {
+    fn line(self, session: &str, number: usize, second: &mut usize, body: &str) -> String {
         *second += 1;
         let mut line = String::from("{");
         if self.has_sidechain {
@@ -64,7 +67,7 @@ impl Writer {
     }
 
     /// The log of a session. Each session begins in another second.
-    fn log(&self, session: &str, start: usize, shapes: &[Shape], truth: &mut Truth) -> String {
+    fn log(self, session: &str, start: usize, shapes: &[Shape], truth: &mut Truth) -> String {
         let mut second = start;
         let mut text = self.line(session, 0, &mut second, r#""type":"user","message":{"role":"user","content":"Do it"}"#);
         for (number, (lines, calls)) in shapes.iter().enumerate() {
@@ -82,9 +85,10 @@ impl Writer {
                 let is_last = part + 1 == lines;
                 let output = if is_last { 40 } else { 1 };
                 let call = if self.short_calls { "call_1".to_owned() } else { format!("call_{session}_{number}") };
-                let block = match *calls && is_last {
-                    true => format!(r#"{{"type":"tool_use","id":"{call}","name":"Bash","input":{{}}}}"#),
-                    false => r#"{"type":"text","text":"a"}"#.to_owned(),
+                let block = if *calls && is_last {
+                    format!(r#"{{"type":"tool_use","id":"{call}","name":"Bash","input":{{}}}}"#)
+                } else {
+                    r#"{"type":"text","text":"a"}"#.to_owned()
                 };
                 let body = format!(
                     r#"{request}"type":"assistant","message":{{{id}"role":"assistant","model":"claude-sonnet-4-5","content":[{block}],"usage":{{"input_tokens":{input},"cache_read_input_tokens":400,"output_tokens":{output}}}}}"#
@@ -116,7 +120,7 @@ fn write(home: &Path, session: &str, text: &str) {
 }
 
 /// What the list and `usage` make of all sessions, and what full decodes of them make of each.
-fn read(home: &Path) -> (Truth, Vec<(Truth, f64)>, Vec<(Truth, f64)>) {
+fn read(home: &Path) -> (Truth, Vec<Session>, Vec<Session>) {
     let read = crate::read_logs(home, "claude-code", None);
     let mut sessions = account::sessions(&read.logs);
     sessions.sort_by(|one, other| one.id.cmp(&other.id));

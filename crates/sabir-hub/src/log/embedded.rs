@@ -322,7 +322,7 @@ impl Log for Embedded {
     }
 
     fn tokens(&self) -> Answer<Vec<Token>> {
-        self.readers.ask(|database, damage| read::tokens(database, damage))
+        self.readers.ask(read::tokens)
     }
 
     fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {

@@ -94,7 +94,7 @@ struct Found {
 impl Found {
     /// Adds a session, if it fits.
     fn add(&mut self, session: (u64, Session), overview: usize) -> bool {
-        self.more = self.sessions.len() >= self.limit || (self.bytes > 0 && self.bytes >= PAGE_BYTES);
+        self.more = self.sessions.len() >= self.limit || self.bytes >= PAGE_BYTES;
         if !self.more {
             self.bytes += overview + SESSION_BYTES;
             self.sessions.push(session);

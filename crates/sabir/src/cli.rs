@@ -367,8 +367,8 @@ pub(crate) struct TuiArguments {
 /// Needs no agent, no key and no network: the runs are in the program, written in the formats that the agents print. They
 /// go through shells to a hub that keeps everything in a temporary folder.
 ///
-/// The web UI stays up after the runs end, until Ctrl-C or SIGTERM, whether stdout is a terminal or not. In a script or a CI
-/// job use --no-page: it prints the same and ends by itself.
+/// The web UI stays up after the runs end, until Ctrl-C or SIGTERM. In a script, where neither stdout nor stderr is a terminal
+/// and nobody has opened the web UI, the demo ends with the runs.
 #[derive(Args)]
 pub(crate) struct DemoArguments {
     /// How many times faster than it happened; 0 is as fast as possible.

@@ -147,7 +147,8 @@ fn reused_run_id_keeps_runs_apart() {
                 true
             })
             .expect("readable");
-            assert_eq!(raw.iter().filter(|byte| **byte == b'\n').count(), LINES.lines().count(), "one run's lines");
+            let raw = String::from_utf8(raw).expect("text");
+            assert_eq!(raw.lines().count(), LINES.lines().count(), "one run's lines");
             let folder = whole::run_of(session, &past.logs).expect("a run");
             assert_eq!(whole::decoded_anew(folder, &mut |_| {}).expect("readable"), Damage::default());
         }

@@ -171,7 +171,7 @@ fn search_gives_the_number_that_show_takes() {
             assert_eq!(event["kind"], place["kind"]);
             let seq = place["seq"].as_u64().expect("a number");
             let shown = home.objects(&["show", session, "--json", "--event", &seq.to_string(), "-C", "0"]);
-            assert_eq!(shown, [event.clone()]);
+            assert_eq!(shown, std::slice::from_ref(event));
             let text = home.answer(&["search", words[0]]);
             let head = format!("{}  event {seq}", place["kind"].as_str().expect("a kind"));
             assert!(words[1..] == ["--substring"] || text.lines().any(|line| line.ends_with(&head)), "{head} in {text}");
@@ -279,7 +279,7 @@ fn tail_prints_the_last_lines() {
     let run = home.answer(&["run", "localexec", "seq 1 50", "--json"]);
     let events: Vec<&str> = run.lines().collect();
     let tail = |arguments: &[&str]| home.answer(&[&["tail", "--json"], arguments].concat());
-    let lines = |from: usize| events[from..].iter().map(|line| format!("{line}\n")).collect::<String>();
+    let lines = |from: usize| events[from..].iter().flat_map(|line| [*line, "\n"]).collect::<String>();
     let count = events.len();
     assert!(count > 20, "{run}");
     assert_eq!(tail(&[]), lines(count - 10));

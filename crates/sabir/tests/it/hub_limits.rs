@@ -123,7 +123,7 @@ fn look(hub: &Hub, token: &str) {
     let mut head = format!("GET /v1/sessions/evil/timeline HTTP/1.1\r\nHost: {}\r\n", hub.address);
     let _ = write!(head, "Authorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("sent");
-    let (mut seen, mut piece, mut all) = (Vec::new(), [0; 64 << 10], 0);
+    let (mut seen, mut piece, mut all) = (Vec::new(), vec![0; 64 << 10], 0);
     while !seen.windows(11).any(|window| window == b"event: live") {
         let read = stream.read(&mut piece).expect("more of it");
         assert!(read > 0, "it broke off");

@@ -162,17 +162,32 @@ fn the_demo_goes_the_whole_path_and_leaves_nothing() {
 }
 
 #[test]
-fn demo_serves_until_interrupted_when_stdout_is_a_pipe() {
+fn demo_serves_until_interrupted_once_the_web_ui_was_opened() {
+    let home = tempfile::tempdir().expect("a folder");
+    let mut command = machine(home.path());
+    // So slow that no run ends by itself.
+    command.args(["demo", "--speed", "0.001", "--no-open"]);
+    let mut page = Page::start(command);
+    let (status, token) = page.enter();
+    assert_eq!(status, 200);
+    for agent in ["claude-code", "codex", "pi"] {
+        page.wait(&format!("demo-{agent}"), &token, "\"phase\":\"running\"");
+        let path = format!("/v1/sessions/demo-{agent}/orders");
+        assert_eq!(page.ask("POST", &path, &page.address, &token, r#"{"kind":"cancel"}"#).0, 201);
+    }
+    let ended = |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.contains("all runs ended"));
+    assert!(page.talk.by_ref().lines().any(|line| ended(&line)), "it says that the runs ended");
+    assert_eq!(page.get("/v1/sessions", &token).0, 200, "the web UI is still there");
+    page.interrupt();
+    assert_eq!(page.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn demo_in_a_script_ends_with_its_runs() {
     let home = tempfile::tempdir().expect("a folder");
     let mut command = machine(home.path());
     command.args(["demo", "--speed", "0", "--no-open"]);
     let mut page = Page::start(command);
-    let ended = |line: &std::io::Result<String>| line.as_ref().is_ok_and(|line| line.contains("all runs ended"));
-    assert!(page.talk.by_ref().lines().any(|line| ended(&line)), "it says that the runs ended");
-    let (status, token) = page.enter();
-    assert_eq!(status, 200);
-    assert!(page.wait("demo-pi", &token, "\"phase\":\"success\"").contains("demo-pi"));
-    page.interrupt();
     let mut printed = String::new();
     page.child.stdout.take().expect("a pipe").read_to_string(&mut printed).expect("text");
     assert_eq!(page.child.wait().expect("it ends").code(), Some(0));

@@ -1,7 +1,7 @@
 //! The whole path in one process: shells, a hub, the page.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::rc::Rc;
@@ -70,6 +70,7 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
         // Somebody who is gone asks for the end as well.
         let _ = stopped.await;
     }));
+    let opened = entrance.used();
     let window = Window { entrance, at };
     window.open(!arguments.no_open)?;
     let telling = tokio::spawn(window.keep_telling());
@@ -133,8 +134,9 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
             let _ = stop.try_send(());
         }
         failure = played.await;
-    } else if failure.is_none() {
-        print::note("all runs ended; the web UI stays until Ctrl-C (--no-page ends by itself)");
+    } else if failure.is_none() && (io::stdout().is_terminal() || io::stderr().is_terminal() || *opened.borrow() > 0) {
+        // Without a terminal and with nobody who opened the web UI, there is nobody to press Ctrl-C.
+        print::note("all runs ended; the web UI stays until Ctrl-C");
         signals.next().await;
     }
     let _ = stop.send(());

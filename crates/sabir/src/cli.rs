@@ -89,7 +89,7 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) ask: AskArguments,
 
-    /// Id of the run in the events, which no run in the journal has [default: a new one].
+    /// Run id; must not be in the journal yet [default: a new one].
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
 
@@ -129,7 +129,7 @@ pub(crate) struct AskArguments {
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
-    /// Resume the session of this id, or of the one that begins so.
+    /// Resume this session; a unique prefix of its id is enough.
     #[arg(long, value_name = "ID", conflicts_with = "continue")]
     pub(crate) resume: Option<String>,
 
@@ -314,7 +314,7 @@ pub(crate) struct AgentsArguments {
 /// is in `SABIR_HOME`, or else in the folder that the system has for data of programs.
 #[derive(Args)]
 pub(crate) struct PruneArguments {
-    /// Runs that were last written before this go: a time ago (12h, 30d, 8w) or a date, as `sabir ls --since` takes them.
+    /// Remove runs last written before this time: an age (12h, 30d, 8w) or a date, as in `sabir ls --since`.
     #[arg(long, value_name = "WHEN")]
     pub(crate) older_than: Option<String>,
 
@@ -357,7 +357,7 @@ pub(crate) struct TuiArguments {
     #[arg(long, value_name = "TOKEN", requires = "hub")]
     pub(crate) token: Option<String>,
 
-    /// Send the token to another machine without TLS (`http://`), where everybody in between can read it.
+    /// Allow sending the token to another machine without TLS (`http://`).
     #[arg(long, requires = "hub")]
     pub(crate) insecure: bool,
 }

@@ -85,14 +85,14 @@ pub(crate) fn tell_damaged(damaged: &BTreeMap<String, Damage>) {
         warning(&format!("… and the journals of {} more runs are damaged", damaged.len() - NAMED));
     }
     if !damaged.is_empty() {
-        hint("what is shown is what can be read of them");
+        hint("only their readable records are shown");
     }
 }
 
 /// Says what of the journal of a run can't be read. That its last record is half a one is told by its outcome.
 pub(crate) fn tell_damage(run: &str, damage: &Damage) {
     if warn_of_damage(run, damage) {
-        hint("what is shown is what can be read of it");
+        hint("only its readable records are shown");
     }
 }
 

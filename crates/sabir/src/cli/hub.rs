@@ -84,10 +84,10 @@ pub(crate) enum HubCommand {
     Verify(VerifyArguments),
 }
 
-/// Check everything that a hub keeps for damage.
+/// Check the data of a hub for damage.
 ///
-/// Reads every session and message and compares them with their checksums. The hub may run meanwhile, but not with
-/// `--repair`. The exit code is 1 when something is damaged.
+/// Compares every session and message with its checksum. The hub may be running, except with `--repair`. Exits with 1 if
+/// anything is damaged.
 #[derive(Args)]
 #[command(after_help = "Examples:
   sabir hub verify                           # the default folder

@@ -112,11 +112,11 @@ pub(crate) struct ShowArguments {
     #[arg(long, conflicts_with = "to")]
     pub(crate) raw: bool,
 
-    /// Show the event of this number (`seq`), as `sabir search` gives it, with those around it.
+    /// Show the event with this number (`seq`, as printed by `sabir search`) and the events around it.
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["to", "raw"])]
     pub(crate) event: Option<u64>,
 
-    /// With `--event`: how many events before it and after it.
+    /// With `--event`: number of events before and after it.
     #[arg(long, short = 'C', value_name = "N", default_value_t = 3, requires = "event")]
     pub(crate) context: u64,
 
@@ -192,11 +192,11 @@ pub(crate) struct TailArguments {
     #[arg(long, short)]
     pub(crate) follow: bool,
 
-    /// How many lines, or with `+N` which line to begin with.
+    /// Number of lines; `+N` starts at line N.
     #[arg(long, short = 'n', value_name = "[+]N", default_value = "10", value_parser = crate::commands::tail::lines)]
     pub(crate) lines: Lines,
 
-    /// All lines: the same as `-n +1`.
+    /// Print all lines; same as `-n +1`.
     #[arg(long, conflicts_with = "lines")]
     pub(crate) all: bool,
 

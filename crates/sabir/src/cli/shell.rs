@@ -40,7 +40,7 @@ pub(crate) struct ShellArguments {
     #[arg(long, value_name = "URL", help_heading = "Delivery")]
     pub(crate) hub: Option<String>,
 
-    /// Send the token to another machine without TLS (`ws://`), where everybody in between can read it.
+    /// Allow sending the token to another machine without TLS (`ws://`).
     #[arg(long, help_heading = "Delivery")]
     pub(crate) insecure: bool,
 

@@ -101,7 +101,7 @@ fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> R
     let Stream { agent, version, is_guess, drift, types, .. } = stream;
     let agent = agent.unwrap_or_else(|| "unknown".to_owned());
     if is_guess {
-        warning(&format!("the agent of {} is a guess: {agent} prints such lines, and so may others", input.name));
+        warning(&format!("the agent of {} is a guess: other agents print the same fields as {agent}", input.name));
         hint("name it with --agent");
     }
     if drift.as_ref().is_none_or(Drift::is_blank) && agent::find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {

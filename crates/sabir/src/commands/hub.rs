@@ -54,7 +54,7 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> Result<Exit, Failure> {
     progress.end();
     let found = found.map_err(|error| {
         let hint = match error.kind() {
-            io::ErrorKind::ResourceBusy => "stop the hub before its folder is repaired",
+            io::ErrorKind::ResourceBusy => "stop the hub first",
             _ => "--data names the folder of a hub",
         };
         Failure::io(format_args!("can't check {}", folder.display()), &error).hint(hint)
@@ -82,7 +82,7 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> Result<Exit, Failure> {
     found.repaired.iter().for_each(|what| print::note(&format!("repaired: {what}")));
     let checked = format!("{} messages of {} sessions were checked", found.messages, found.sessions);
     match (found.is_intact(), arguments.repair) {
-        (true, _) => print::note(&format!("{checked}; nothing is damaged")),
+        (true, _) => print::note(&format!("{checked}; no damage found")),
         (false, true) => print::warning(&format!("{checked}; {} messages are lost", found.damaged_messages)),
         (false, false) => {
             print::warning(&format!("{checked}; {} messages are damaged", found.damaged_messages));

@@ -171,7 +171,7 @@ impl Watch {
             hint("--max-line sets how long a line may be");
         }
         if let Some(agent) = &self.guessed {
-            warning(&format!("the agent of {name} is a guess: {agent} prints such lines, and so may others"));
+            warning(&format!("the agent of {name} is a guess: other agents print the same fields as {agent}"));
             hint(&format!("name it with --agent, e.g. --agent {agent}"));
         }
         if self.unrecognized == 0 {

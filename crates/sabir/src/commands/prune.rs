@@ -106,7 +106,7 @@ fn age(text: &str) -> Result<Duration, Failure> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let ago = i64::try_from(since.as_millis()).ok().and_then(|now| u64::try_from(now.checked_sub(then)?).ok());
     ago.map(Duration::from_millis).ok_or_else(|| {
-        Failure::usage(format!("`{text}` is in the future")).hint("a time ago like 30d, or a date that is over, says what is old")
+        Failure::usage(format!("`{text}` is in the future")).hint("use an age (30d) or a past date")
     })
 }
 

@@ -162,7 +162,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
 
 /// A token that everybody on the network could read.
 pub(crate) fn exposed(host: &str) -> Failure {
-    Failure::usage(format!("the token would go to {host} unencrypted, for everybody in between to read"))
+    Failure::usage(format!("refusing to send the token to {host} without encryption"))
 }
 
 fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSink>, Failure> {
@@ -377,7 +377,7 @@ fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) 
         });
     }
     if !report.repair.is_none() {
-        print::warning(&format!("the outbox of the session {session} was damaged and is repaired: {}", report.repair));
+        print::warning(&format!("repaired the damaged outbox of session {session}: {}", report.repair));
     }
     let run =
         report.done.map_or(Exit::Completed, |done| if done.killed { Exit::Killed } else { Exit::of(done.outcome, done.cause) });

@@ -66,7 +66,7 @@ pub(crate) fn lines(text: &str) -> Result<Lines, String> {
         Some(first) => first.parse().ok().map(|first: u64| Lines::From(first.max(1))),
         None => text.parse().ok().map(Lines::Last),
     };
-    lines.ok_or_else(|| "give a number of lines, or +N for all from line N on".to_owned())
+    lines.ok_or_else(|| "use a number of lines, or +N to start at line N".to_owned())
 }
 
 /// Selects lines of what is printed piece by piece.

@@ -105,9 +105,8 @@ fn age(text: &str) -> Result<Duration, Failure> {
     let then = when::parse(text, &when::zone(None)?, false)?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let ago = i64::try_from(since.as_millis()).ok().and_then(|now| u64::try_from(now.checked_sub(then)?).ok());
-    ago.map(Duration::from_millis).ok_or_else(|| {
-        Failure::usage(format!("`{text}` is in the future")).hint("use an age (30d) or a past date")
-    })
+    ago.map(Duration::from_millis)
+        .ok_or_else(|| Failure::usage(format!("`{text}` is in the future")).hint("use an age (30d) or a past date"))
 }
 
 /// Removes a run; false when it goes on again.

@@ -42,8 +42,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<Exit, Failure> {
         return Err(Failure::usage("there is no word to look for").hint("give one or more: `sabir search parser`"));
     };
     let pattern = pattern.with_substrings(arguments.substring);
-    let words = Words::new(pattern.clone())
-        .ok_or_else(|| Failure::usage("too many search terms").hint("use fewer words"))?;
+    let words = Words::new(pattern.clone()).ok_or_else(|| Failure::usage("too many search terms").hint("use fewer words"))?;
     let past = past::load(which.agent, !arguments.which.no_index);
     let mut sessions: Vec<&Session> = past.sessions.iter().filter(|session| which.session(session, &past.logs)).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));

@@ -185,7 +185,10 @@ fn token_is_not_sent_unencrypted_to_another_machine() {
     let refused = run("ws://hub.invalid", Some("sesame-sesame"), None);
     let said = stderr(&refused);
     assert_eq!(code(&refused), 2, "{said}");
-    assert!(said.contains("refusing to send the token to hub.invalid without encryption") && said.contains("--insecure"), "{said}");
+    assert!(
+        said.contains("refusing to send the token to hub.invalid without encryption") && said.contains("--insecure"),
+        "{said}"
+    );
     for (hub, token, insecure) in [
         ("ws://hub.invalid", Some("sesame-sesame"), Some("--insecure")),
         ("ws://hub.invalid", None, None),

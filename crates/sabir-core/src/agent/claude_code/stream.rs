@@ -63,7 +63,8 @@ impl JsonDialect for StreamJson {
                     self.api_error(&message, wire.api_error_status, facts);
                 }
                 Some(StringOr::Other(message)) => {
-                    self.response(&message, line, facts);
+                    let ids = LineIds { request_id: wire.request_id, uuid: wire.uuid };
+                    self.response(&message, &ids, line.number, facts);
                     self.assistant(*message, line, facts);
                 }
                 _ => json::unrecognized(line, facts),
@@ -141,10 +142,15 @@ impl StreamJson {
     }
 
     /// Goes on to the response that a line is a part of.
-    pub(super) fn response(&mut self, message: &ApiMessage<'_>, line: &Line<'_>, facts: &mut Facts<'_>) -> Continued {
-        let ids = LineIds::of(message, line);
+    pub(super) fn response(
+        &mut self,
+        message: &ApiMessage<'_>,
+        ids: &LineIds<'_>,
+        line: u64,
+        facts: &mut Facts<'_>,
+    ) -> Continued {
         let id = message.id.as_deref().unwrap_or_default();
-        self.lane(facts).next(id, &ids.part(message, facts.at), line.number, facts)
+        self.lane(facts).next(id, &ids.part(message, facts.at), line, facts)
     }
 
     /// Notes what was sent to the model.

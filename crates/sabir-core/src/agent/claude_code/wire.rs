@@ -9,9 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::Text;
-use crate::history::{ResponseLine, is_unique};
+use crate::history::ResponseLine;
 use crate::json::{self, Str, StringOr, TextOr, Unread};
-use crate::line::Line;
 use crate::time::Timestamp;
 
 /// Any line.
@@ -34,6 +33,10 @@ pub struct Message<'a> {
     pub(super) parent_tool_use_id: Option<Str<'a>>,
     #[serde(borrow, default)]
     pub(super) timestamp: Option<Str<'a>>,
+    #[serde(borrow, default, alias = "requestId", deserialize_with = "json::lenient")]
+    pub(super) request_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(super) uuid: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::fitting")]
     pub(super) tool_use_result: Option<Structured<'a>>,
     #[serde(borrow, default)]
@@ -61,24 +64,14 @@ pub(super) struct ApiMessage<'a> {
     pub(super) usage: Option<Usage>,
 }
 
-/// The ids of a line beside that of its message. They are read only where that one does not identify the response.
-#[derive(Deserialize, Default)]
+/// The ids of a line, beside the id of its message.
+#[derive(Default)]
 pub(super) struct LineIds<'a> {
-    #[serde(borrow, default, alias = "requestId", deserialize_with = "json::lenient")]
-    request_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    uuid: Option<Str<'a>>,
+    pub(super) request_id: Option<Str<'a>>,
+    pub(super) uuid: Option<Str<'a>>,
 }
 
-impl<'a> LineIds<'a> {
-    /// The ids of the line that the message is in.
-    pub(super) fn of(message: &ApiMessage<'_>, line: &'a Line<'_>) -> Self {
-        match &message.id {
-            Some(id) if is_unique(id.as_bytes()) => Self::default(),
-            _ => json::parse(&line.text).unwrap_or_default(),
-        }
-    }
-
+impl LineIds<'_> {
     /// What the line tells about the response that it is a part of.
     pub(super) fn part<'p>(&'p self, message: &'p ApiMessage<'_>, at: Option<Timestamp>) -> ResponseLine<'p> {
         let bytes = |id: &'p Option<Str<'_>>| id.as_deref().map(str::as_bytes);

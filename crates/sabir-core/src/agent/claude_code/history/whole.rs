@@ -46,6 +46,10 @@ pub(super) struct Entry<'a> {
     message: Option<StringOr<'a, Box<ApiMessage<'a>>>>,
     #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
+    #[serde(borrow, default, alias = "request_id", deserialize_with = "json::lenient")]
+    request_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    uuid: Option<Str<'a>>,
     #[serde(borrow, default)]
     session_id: Option<Str<'a>>,
     #[serde(borrow, default)]
@@ -207,14 +211,14 @@ impl Log {
             }
             return;
         }
-        let ids = LineIds::of(&message, line);
+        let ids = LineIds { request_id: entry.request_id, uuid: entry.uuid };
         let id = ids.part(&message, facts.at).id(|| line.number);
         let is_known = self.messages.contains(id);
         // A side question starts with a copy of what the main agent said.
         if facts.parent.is_some() && is_known {
             return;
         }
-        let is_new = self.stream.response(&message, line, facts).is_new;
+        let is_new = self.stream.response(&message, &ids, line.number, facts).is_new;
         if facts.parent.is_none() {
             self.messages.insert(id);
             self.main_message(is_new, &message);

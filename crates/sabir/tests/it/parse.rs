@@ -46,7 +46,12 @@ fn an_agent_that_is_only_likely_is_told_as_a_guess() {
     let output = run(&["parse", "-"], stream.as_bytes());
     let first = &events(stdout(&output))[0];
     assert_eq!((first["agent"].as_str(), first["detection"].as_str()), (Some("claude-code"), Some("guess")));
-    assert!(stderr(&output).contains("a guess: other agents print the same fields as claude-code") && stderr(&output).contains("--agent"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("a guess: other agents print the same fields as claude-code")
+            && stderr(&output).contains("--agent"),
+        "{}",
+        stderr(&output)
+    );
     let output = run(&["parse", "-", "--to", "result"], stream.as_bytes());
     let result: Value = serde_json::from_str(stdout(&output)).expect("a result");
     assert_eq!((result["detection"].as_str(), result["text"].as_str()), (Some("guess"), Some("Done.")));

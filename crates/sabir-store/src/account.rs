@@ -132,7 +132,8 @@ impl Session {
 
     /// Whether its files tell any tokens. Where they tell none, how many there were is not known.
     pub fn tells_tokens(&self, logs: &[Log]) -> bool {
-        self.spent(logs).total() > 0
+        let has_tokens = |log: &usize| logs[*log].account.stretches().any(|(stretch, _)| stretch.spent.total() > 0);
+        self.logs.iter().any(has_tokens) || !unlogged(0, self, logs).is_empty()
     }
 
     /// Number of tool calls.

@@ -12,8 +12,9 @@ mod outcome;
 mod tools;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::agent::{self, AgentId, Form};
+use crate::agent::{Agent, AgentId, DialectSpec, Form, Registry};
 use crate::dialect::{Dialect, End, Fact, Facts, Recorded};
 use crate::event::{ChangeSource, Detection, Event, EventKind, RunId, Text, ToolStatus};
 use crate::line::{Line, Source};
@@ -22,47 +23,50 @@ use crate::time::Timestamp;
 use detect::{Choice, Detector, Item, Step};
 use tools::{Begun, Tools};
 
-pub use detect::{UNKNOWN_AGENT, guess};
+pub use detect::{TEXT_AGENT, UNKNOWN_AGENT};
 
 /// Standard error and other lines for people are cut to this many characters.
 pub const ACTIVITY_CHARACTERS: usize = 240;
 
-/// What is known of a run before its first line.
+/// What is known about a run before its first line.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// Names the run in every event.
+    /// Identifier of the run, carried by every event.
     pub run_id: RunId,
-    /// The agent, or `None` to find it from the stream.
-    pub agent: Option<&'static agent::Agent>,
-    /// Its dialect, or `None` to find it from the stream.
-    pub dialect: Option<agent::DialectEntry>,
-    /// Its version, where it is known.
+    /// The agent, or `None` to detect it from the stream.
+    pub agent: Option<Arc<Agent>>,
+    /// The agents among which to detect.
+    pub registry: Registry,
+    /// The dialect, or `None` to detect it from the stream.
+    pub dialect: Option<DialectSpec>,
+    /// The agent's version, if known.
     pub agent_version: Option<String>,
     /// When the run started.
     pub at: Option<Timestamp>,
     /// The agent was asked for more than plain text, so plain text is not its answer.
     pub structured: bool,
-    /// The run takes up an earlier session, so that totals may begin with what was used before.
+    /// The run resumes an earlier session, so that totals may begin with what was used before.
     pub resumed: bool,
 }
 
 impl Start {
-    /// A run of that agent (id or alias) with the run id `run`; `None` when there is no such agent.
-    pub fn named(agent: &str) -> Option<Self> {
-        agent::find(agent).map(|agent| Self { agent: Some(agent), ..Self::auto() })
+    /// A run of that agent, in any of its dialects.
+    pub fn of(agent: Arc<Agent>) -> Self {
+        Self { agent: Some(agent), ..Self::detect(Registry::default()) }
     }
 
-    /// A session as that agent keeps it on disk; `None` when it keeps none that we read.
-    pub fn kept(agent: &'static agent::Agent) -> Option<Self> {
-        let dialect = agent.history?.dialect;
-        Some(Self { agent: Some(agent), dialect: Some(dialect), ..Self::auto() })
+    /// A session log of that agent; `None` if Sabir reads none.
+    pub fn log(agent: Arc<Agent>) -> Option<Self> {
+        let dialect = agent.log.as_ref()?.dialect.clone();
+        Some(Self { dialect: Some(dialect), ..Self::of(agent) })
     }
 
-    /// A run whose agent the stream tells.
-    pub fn auto() -> Self {
+    /// A run of one of these agents, which the stream tells.
+    pub fn detect(registry: Registry) -> Self {
         Self {
             run_id: RunId::from("run"),
             agent: None,
+            registry,
             dialect: None,
             agent_version: None,
             at: None,
@@ -117,16 +121,16 @@ impl Decoder {
             agent_version: start.agent_version,
             started_at: start.at,
             has_started: false,
-            named: start.agent.map(|agent| agent.id),
+            named: start.agent.as_ref().map(|agent| agent.id.clone()),
             resumed: start.resumed,
-            reader: match (start.agent, start.dialect) {
-                (Some(_), Some(entry)) => Reader::Reading((entry.reader)()),
+            form: start.dialect.as_ref().map(|dialect| dialect.form),
+            reader: match (&start.agent, start.dialect) {
+                (Some(_), Some(dialect)) => Reader::Reading(dialect.create()),
                 _ => {
-                    let detector = Box::new(Detector::new(start.agent, start.structured));
+                    let detector = Box::new(Detector::new(start.agent, &start.registry, start.structured));
                     Reader::Detecting { detector, dialect: None }
                 }
             },
-            form: start.dialect.map(|entry| entry.form),
             spare: Facts::default(),
             tools: Tools::default(),
             turn: 0,
@@ -140,7 +144,7 @@ impl Decoder {
 
     /// Says that the run has started, where its agent is known: a live stream need not wait for the first line.
     pub fn begin(&mut self, events: &mut Vec<Event<'_>>) {
-        if let Some(agent) = self.named {
+        if let Some(agent) = self.named.clone() {
             self.started(agent, None, None, events);
         }
     }
@@ -248,8 +252,8 @@ impl Decoder {
     }
 
     fn choose(&mut self, choice: Choice, items: &[Item], events: &mut Vec<Event<'_>>) {
-        let mut chosen = (choice.reader)();
-        self.form = Some(choice.form);
+        let mut chosen = choice.dialect.create();
+        self.form = Some(choice.dialect.form);
         if self.resumed {
             chosen.resumed();
         }
@@ -277,7 +281,7 @@ impl Decoder {
         }
         let (agent, version, detection, at) = match recorded {
             Some(recorded) => (Cow::Owned(recorded.agent), recorded.agent_version, recorded.detection, recorded.at),
-            None => (Cow::Borrowed(agent.0), None, detection, None),
+            None => (Cow::Owned(agent.as_str().to_owned()), None, detection, None),
         };
         let agent_version = self.agent_version.take().or(version).map(Cow::Owned);
         let kind = EventKind::Started { agent, agent_version, detection };

@@ -6,6 +6,7 @@
 
 mod said;
 mod seen;
+pub mod text;
 
 use std::borrow::Cow;
 

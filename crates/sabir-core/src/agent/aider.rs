@@ -5,24 +5,24 @@ mod edits;
 mod lines;
 mod transcript;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
+use super::{Accounting, Agent, Confidence, DialectSpec};
+use crate::dialect::text;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("aider"),
-    aliases: &["aider-chat"],
-    title: "Aider",
-    dialects: &[TRANSCRIPT, text::DIALECT],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: "",
-};
+pub fn agent() -> Agent {
+    Agent::new("aider", "Aider")
+        .aliases(["aider-chat"])
+        .dialect(transcript())
+        .dialect(text::dialect())
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+}
 
-const TRANSCRIPT: DialectEntry = DialectEntry {
-    name: "transcript",
-    about: "text for people: answers, edits, commits, costs, errors",
-    form: Form::Text,
-    detect: |line| Match::yes_if(lines::version(line).is_some()),
-    reader: || Box::new(transcript::Transcript::default()),
-};
+fn transcript() -> DialectSpec {
+    DialectSpec::text(
+        "transcript",
+        "text for people: answers, edits, commits, costs, errors",
+        |line| Confidence::certain_if(lines::version(line).is_some()),
+        transcript::Transcript::default,
+    )
+}

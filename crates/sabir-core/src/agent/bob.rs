@@ -8,35 +8,28 @@ mod text;
 mod usage;
 
 use super::printed::PrintedObject;
-use super::{Accounting, Agent, AgentId, DialectEntry, Form};
+use super::{Accounting, Agent, DialectSpec};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("bob"),
-    aliases: &["bob-shell"],
-    title: "Bob",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON event per line, 1.x and 2.x; of `--format json` the last one only",
-            form: Form::Json,
-            detect: stream::detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        DialectEntry {
-            name: "json",
-            about: "one JSON object, printed over many lines at the end (1.x)",
-            form: Form::Json,
-            detect: object::detect,
-            reader: || Box::new(PrintedObject::<object::Object>::default()),
-        },
-        DialectEntry { reader: || Box::new(text::Text::default()), ..super::text::DIALECT },
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: "",
-};
+pub fn agent() -> Agent {
+    Agent::new("bob", "Bob")
+        .aliases(["bob-shell"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON event per line, 1.x and 2.x; of `--format json` the last one only",
+            stream::detect,
+            stream::Stream::default,
+        ))
+        .dialect(DialectSpec::json(
+            "json",
+            "one JSON object, printed over many lines at the end (1.x)",
+            object::detect,
+            PrintedObject::<object::Object>::default,
+        ))
+        .dialect(crate::dialect::text::dialect_of(text::Text::default))
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+}
 
 /// The tool whose argument is the answer.
 const COMPLETION: &str = "attempt_completion";

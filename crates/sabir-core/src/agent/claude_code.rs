@@ -20,7 +20,8 @@ mod wire;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
+use super::{Agent, Confidence, DialectSpec};
+use crate::dialect::text;
 use crate::json::{self, Str};
 
 pub use stream::StreamJson;
@@ -28,26 +29,20 @@ pub use stream::StreamJson;
 pub use wire::Message as WireMessage;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("claude-code"),
-    aliases: &["claude"],
-    title: "Claude Code",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON object per line or all in one array, with or without partial messages; a lone result object too",
-            form: Form::Json,
+pub fn agent() -> Agent {
+    Agent::new("claude-code", "Claude Code")
+        .aliases(["claude"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON object per line or all in one array, with or without partial messages; a lone result object too",
             detect,
-            reader: || Box::new(StreamJson::default()),
-        },
-        history::DIALECT,
-        text::DIALECT,
-    ],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("claude_code/shapes.txt"),
-};
+            StreamJson::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect())
+        .launch(command::launch())
+        .shapes(include_str!("claude_code/shapes.txt"))
+}
 
 /// CLIs that imitate Claude Code print the same types with the same fields; only some are its own.
 #[derive(Deserialize)]
@@ -93,50 +88,50 @@ struct Content {
     content: Option<IgnoredAny>,
 }
 
-fn detect(line: &str) -> Match {
-    let Some(marks) = json::parse::<Marks<'_>>(line) else { return Match::No };
-    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
+fn detect(line: &str) -> Confidence {
+    let Some(marks) = json::parse::<Marks<'_>>(line) else { return Confidence::None };
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
     let subtype = marks.subtype.as_deref().unwrap_or_default();
     match &*marks.r#type {
         "system" if subtype == "init" => match marks {
-            Marks { claude_code_version: Some(_), .. } => Match::Yes,
-            Marks { qwen_code_version: Some(_), .. } => Match::No,
-            Marks { slash_commands: Some(_), .. } => Match::Likely,
+            Marks { claude_code_version: Some(_), .. } => Confidence::Certain,
+            Marks { qwen_code_version: Some(_), .. } => Confidence::None,
+            Marks { slash_commands: Some(_), .. } => Confidence::Likely,
             _ => maybe(marks.session_id.is_some() && marks.tools.is_some()),
         },
         "system" if matches!(subtype, "api_retry" | "ui_invalidate" | "hook_started" | "hook_response" | "status") => {
-            Match::Maybe
+            Confidence::Possible
         }
-        "result" if marks.subagent_stats.is_some() || marks.ttft_ms.is_some() => Match::Yes,
-        "result" if marks.total_cost_usd.is_some() || marks.model_usage.is_some() => Match::Likely,
+        "result" if marks.subagent_stats.is_some() || marks.ttft_ms.is_some() => Confidence::Certain,
+        "result" if marks.total_cost_usd.is_some() || marks.model_usage.is_some() => Confidence::Likely,
         "result" => maybe(marks.num_turns.is_some() && marks.permission_denials.is_none()),
-        "stream_event" if marks.api_message_id.is_some() => Match::Yes,
-        "stream_event" | "control_request" | "control_response" => Match::Maybe,
+        "stream_event" if marks.api_message_id.is_some() => Confidence::Certain,
+        "stream_event" | "control_request" | "control_response" => Confidence::Possible,
         "assistant" | "user" => {
             maybe(marks.message.is_some_and(|message| message.content.is_some()) && marks.log_session_id.is_none())
         }
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn only_its_own_fields_are_certain() {
         let message = r#""message":{"role":"assistant","content":[]}"#;
         for (line, want) in [
-            (r#""type":"system","subtype":"init","slash_commands":[],"claude_code_version":"2.1.327""#, Match::Yes),
-            (r#""type":"system","subtype":"init","slash_commands":[],"other_version":"1""#, Match::Likely),
-            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"1""#, Match::No),
-            (r#""type":"system","subtype":"init","session_id":"s","tools":[]"#, Match::Maybe),
-            (r#""type":"system","subtype":"init","session_id":"s","apiKeySource":"login""#, Match::No),
-            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"subagent_stats":{}"#, Match::Yes),
-            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"modelUsage":{}"#, Match::Likely),
-            (&format!(r#""type":"assistant",{message}"#), Match::Maybe),
-            (&format!(r#""type":"assistant",{message},"sessionId":"s""#), Match::No),
+            (r#""type":"system","subtype":"init","slash_commands":[],"claude_code_version":"2.1.327""#, Confidence::Certain),
+            (r#""type":"system","subtype":"init","slash_commands":[],"other_version":"1""#, Confidence::Likely),
+            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"1""#, Confidence::None),
+            (r#""type":"system","subtype":"init","session_id":"s","tools":[]"#, Confidence::Possible),
+            (r#""type":"system","subtype":"init","session_id":"s","apiKeySource":"login""#, Confidence::None),
+            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"subagent_stats":{}"#, Confidence::Certain),
+            (r#""type":"result","subtype":"success","total_cost_usd":0.1,"modelUsage":{}"#, Confidence::Likely),
+            (&format!(r#""type":"assistant",{message}"#), Confidence::Possible),
+            (&format!(r#""type":"assistant",{message},"sessionId":"s""#), Confidence::None),
         ] {
             assert_eq!(detect(&format!("{{{line}}}")), want, "{line}");
         }

@@ -14,35 +14,29 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
+use super::{Accounting, Agent, Confidence, DialectSpec};
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("cline"),
-    aliases: &["cline-cli"],
-    title: "Cline",
-    dialects: &[
-        DialectEntry {
-            name: "json",
-            about: "one JSON event per line (`--json`): hooks, events of the agent, the result",
-            form: Form::Json,
+pub fn agent() -> Agent {
+    Agent::new("cline", "Cline")
+        .aliases(["cline-cli"])
+        .dialect(DialectSpec::json(
+            "json",
+            "one JSON event per line (`--json`): hooks, events of the agent, the result",
             detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        DialectEntry {
-            about: "plain text with a line for each tool call; what comes after the last one is the answer",
-            reader: || Box::new(text::Text::default()),
-            ..super::text::DIALECT
-        },
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: include_str!("cline/shapes.txt"),
-};
+            stream::Stream::default,
+        ))
+        .dialect(
+            crate::dialect::text::dialect_of(text::Text::default)
+                .with_about("plain text with a line for each tool call; what comes after the last one is the answer"),
+        )
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("cline/shapes.txt"))
+}
 
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
@@ -57,26 +51,26 @@ fn detect(line: &str) -> Match {
         #[serde(borrow)]
         finish_reason: Option<&'a RawValue>,
     }
-    let Some(head) = json::parse::<Head<'_>>(line).filter(|head| head.ts.is_some()) else { return Match::No };
+    let Some(head) = json::parse::<Head<'_>>(line).filter(|head| head.ts.is_some()) else { return Confidence::None };
     match &*head.r#type {
-        "hook_event" => Match::yes_if(head.hook_event_name.is_some()),
-        "agent_event" => Match::yes_if(head.event.is_some()),
-        "run_result" => Match::yes_if(head.finish_reason.is_some()),
-        "run_aborted" | "error" => Match::Maybe,
-        _ => Match::No,
+        "hook_event" => Confidence::certain_if(head.hook_event_name.is_some()),
+        "agent_event" => Confidence::certain_if(head.event.is_some()),
+        "run_result" => Confidence::certain_if(head.finish_reason.is_some()),
+        "run_aborted" | "error" => Confidence::Possible,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn every_line_has_a_time_and_a_type() {
-        assert_eq!(detect(r#"{"ts":"t","type":"hook_event","hookEventName":"agent_start","agentId":"a"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"ts":"t","type":"agent_event","event":{"type":"iteration_start"}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"ts":"t","type":"error","message":"no"}"#), Match::Maybe);
-        assert_eq!(detect(r#"{"type":"agent_event","event":{}}"#), Match::No);
-        assert_eq!(detect("plain text"), Match::No);
+        assert_eq!(detect(r#"{"ts":"t","type":"hook_event","hookEventName":"agent_start","agentId":"a"}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"ts":"t","type":"agent_event","event":{"type":"iteration_start"}}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"ts":"t","type":"error","message":"no"}"#), Confidence::Possible);
+        assert_eq!(detect(r#"{"type":"agent_event","event":{}}"#), Confidence::None);
+        assert_eq!(detect("plain text"), Confidence::None);
     }
 }

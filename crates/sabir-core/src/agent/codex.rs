@@ -20,40 +20,34 @@ mod thread;
 mod transcript;
 mod trouble;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
+use super::{Accounting, Agent, DialectSpec};
+use crate::dialect::text;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("codex"),
-    aliases: &["codex-cli"],
-    title: "Codex",
-    dialects: &[
-        DialectEntry {
-            name: "thread",
-            about: "exec --json since 0.44 and --experimental-json of 0.42: threads, turns and items",
-            form: Form::Json,
-            detect: thread::detect,
-            reader: || Box::new(thread::Thread::default()),
-        },
-        DialectEntry {
-            name: "legacy",
-            about: "exec --json up to 0.42: numbered messages of the core protocol",
-            form: Form::Json,
-            detect: legacy::detect,
-            reader: || Box::new(legacy::Legacy::default()),
-        },
-        DialectEntry {
-            name: "transcript",
-            about: "text with sections for people: messages, commands, patches",
-            form: Form::Text,
-            detect: transcript::detect,
-            reader: || Box::new(transcript::Transcript::default()),
-        },
-        history::DIALECT,
-        text::DIALECT,
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("codex/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("codex", "Codex")
+        .aliases(["codex-cli"])
+        .dialect(DialectSpec::json(
+            "thread",
+            "exec --json since 0.44 and --experimental-json of 0.42: threads, turns and items",
+            thread::detect,
+            thread::Thread::default,
+        ))
+        .dialect(DialectSpec::json(
+            "legacy",
+            "exec --json up to 0.42: numbered messages of the core protocol",
+            legacy::detect,
+            legacy::Legacy::default,
+        ))
+        .dialect(DialectSpec::text(
+            "transcript",
+            "text with sections for people: messages, commands, patches",
+            transcript::detect,
+            transcript::Transcript::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect())
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("codex/shapes.txt"))
+}

@@ -21,33 +21,35 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
+use super::{Accounting, Agent, Confidence, DialectSpec};
+use crate::dialect::text;
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("copilot"),
-    aliases: &["copilot-cli", "github-copilot"],
-    title: "Copilot CLI",
-    dialects: &[JSON, history::DIALECT, text::DIALECT],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("copilot/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("copilot", "Copilot CLI")
+        .aliases(["copilot-cli", "github-copilot"])
+        .dialect(json())
+        .log(history::log())
+        .dialect(text::dialect())
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("copilot/shapes.txt"))
+}
 
-const JSON: DialectEntry = DialectEntry {
-    name: "json",
-    about: "one session event per line (`--output-format json`), streamed or not",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(stream::Stream::default()),
-};
+fn json() -> DialectSpec {
+    DialectSpec::json(
+        "json",
+        "one session event per line (`--output-format json`), streamed or not",
+        detect,
+        stream::Stream::default,
+    )
+}
 
 /// How the types of its events begin.
 const FAMILIES: &[&str] = &["session.", "assistant.", "user.", "tool.", "model.", "subagent.", "system.", "hook."];
 
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head<'a> {
@@ -64,29 +66,29 @@ fn detect(line: &str) -> Match {
         #[serde(borrow)]
         exit_code: Option<&'a RawValue>,
     }
-    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
+    let Some(head) = json::parse::<Head<'_>>(line) else { return Confidence::None };
     if &*head.r#type == "result" {
-        return Match::yes_if(head.session_id.is_some() && head.exit_code.is_some());
+        return Confidence::certain_if(head.session_id.is_some() && head.exit_code.is_some());
     }
     // The log has the same events; only its first one is never printed.
-    if history::detect(line) == Match::Yes {
-        return Match::Maybe;
+    if history::detect(line) == Confidence::Certain {
+        return Confidence::Possible;
     }
     let wrapped = head.data.is_some_and(|data| data.get().starts_with('{')) && head.id.is_some() && head.timestamp.is_some();
-    Match::yes_if(wrapped && FAMILIES.iter().any(|family| head.r#type.starts_with(family)))
+    Confidence::certain_if(wrapped && FAMILIES.iter().any(|family| head.r#type.starts_with(family)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn events_are_wrapped_and_the_result_has_an_exit_code() {
         let event = r#"{"type":"assistant.idle","data":{},"id":"a","timestamp":"2026-01-01T00:00:00Z","parentId":"b"}"#;
-        assert_eq!(detect(event), Match::Yes);
-        assert_eq!(detect(r#"{"type":"result","sessionId":"a","exitCode":0}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"result","subtype":"success","session_id":"a"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"session.idle","properties":{}}"#), Match::No);
-        assert_eq!(detect("plain text"), Match::No);
+        assert_eq!(detect(event), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"result","sessionId":"a","exitCode":0}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"result","subtype":"success","session_id":"a"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"session.idle","properties":{}}"#), Confidence::None);
+        assert_eq!(detect("plain text"), Confidence::None);
     }
 }

@@ -5,25 +5,19 @@ mod call;
 mod command;
 mod stream;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
+use super::{Agent, DialectSpec};
+use crate::dialect::text;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("cursor"),
-    aliases: &["cursor-agent"],
-    title: "Cursor",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON event per line, with or without partial output; of `json` the result only",
-            form: Form::Json,
-            detect: stream::detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        text::DIALECT,
-    ],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: "",
-};
+pub fn agent() -> Agent {
+    Agent::new("cursor", "Cursor")
+        .aliases(["cursor-agent"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON event per line, with or without partial output; of `json` the result only",
+            stream::detect,
+            stream::Stream::default,
+        ))
+        .dialect(text::dialect())
+        .launch(command::launch())
+}

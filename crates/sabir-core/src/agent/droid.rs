@@ -12,26 +12,21 @@ mod history;
 mod stream;
 mod tools;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
+use super::{Agent, DialectSpec};
+use crate::dialect::text;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("droid"),
-    aliases: &["factory"],
-    title: "Droid",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON event per line; of `json` the result only",
-            form: Form::Json,
-            detect: stream::detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        history::DIALECT,
-        text::DIALECT,
-    ],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("droid/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("droid", "Droid")
+        .aliases(["factory"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON event per line; of `json` the result only",
+            stream::detect,
+            stream::Stream::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect())
+        .launch(command::launch())
+        .shapes(include_str!("droid/shapes.txt"))
+}

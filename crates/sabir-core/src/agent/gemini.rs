@@ -15,33 +15,28 @@ mod stream;
 mod tokens;
 
 use super::printed::PrintedObject;
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, text};
+use super::{Accounting, Agent, DialectSpec};
+use crate::dialect::text;
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("gemini"),
-    aliases: &["gemini-cli"],
-    title: "Gemini CLI",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON event per line: init, message, tool_use, tool_result, result",
-            form: Form::Json,
-            detect: stream::detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        DialectEntry {
-            name: "json",
-            about: "one JSON object, printed over many lines at the end",
-            form: Form::Json,
-            detect: object::detect,
-            reader: || Box::new(PrintedObject::<object::Object>::default()),
-        },
-        history::DIALECT,
-        DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: true },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("gemini/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("gemini", "Gemini CLI")
+        .aliases(["gemini-cli"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON event per line: init, message, tool_use, tool_result, result",
+            stream::detect,
+            stream::Stream::default,
+        ))
+        .dialect(DialectSpec::json(
+            "json",
+            "one JSON object, printed over many lines at the end",
+            object::detect,
+            PrintedObject::<object::Object>::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect_of(|| text::WithEnding::new(ending::with_exit_code)))
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: true })
+        .launch(command::launch())
+        .shapes(include_str!("gemini/shapes.txt"))
+}

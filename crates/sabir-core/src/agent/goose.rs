@@ -13,38 +13,30 @@ mod tools;
 mod wire;
 
 use super::printed::PrintedObject;
-use super::{Accounting, Agent, AgentId, DialectEntry, Form};
+use super::{Accounting, Agent, DialectSpec};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("goose"),
-    aliases: &[],
-    title: "Goose",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON event per line: message, notification, error, complete",
-            form: Form::Json,
-            detect: stream::detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        DialectEntry {
-            name: "json",
-            about: "one JSON object, printed over many lines at the end",
-            form: Form::Json,
-            detect: object::detect,
-            reader: || Box::new(PrintedObject::<object::Object>::default()),
-        },
-        DialectEntry {
-            name: "text",
-            about: "text for people; the answer is what follows the last tool call, whose output nothing divides from it",
-            form: Form::Text,
-            detect: text::detect,
-            reader: || Box::new(text::Text::default()),
-        },
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: include_str!("goose/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("goose", "Goose")
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON event per line: message, notification, error, complete",
+            stream::detect,
+            stream::Stream::default,
+        ))
+        .dialect(DialectSpec::json(
+            "json",
+            "one JSON object, printed over many lines at the end",
+            object::detect,
+            PrintedObject::<object::Object>::default,
+        ))
+        .dialect(DialectSpec::text(
+            "text",
+            "text for people; the answer is what follows the last tool call, whose output nothing divides from it",
+            text::detect,
+            text::Text::default,
+        ))
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("goose/shapes.txt"))
+}

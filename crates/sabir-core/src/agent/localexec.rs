@@ -1,36 +1,21 @@
 //! Any command as an agent: its standard output is the answer, its exit code the verdict.
 
-use super::{Accounting, Agent, AgentId, text};
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Program, PromptBy, Request, StopSignal};
+use super::Agent;
+use crate::dialect::text;
+use crate::launch::{CommandLine, LaunchSpec, Program, PromptTransport, Request};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("localexec"),
-    aliases: &["local", "text"],
-    title: "Any command",
-    dialects: &[text::DIALECT],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: Launch {
-        program: Program::Shell,
-        can: Capabilities { model: false, resume: false, r#continue: false, permissions: &[], max_turns: false, max_cost: false },
-        command,
-        version_matters: false,
-        stop: StopSignal::Interrupt,
-        output: Output::Pipe,
-        // It is the user's own command, so it gets the user's own environment.
-        environment: &["*"],
-        keys: &[],
-        logins: &[],
-        install: "",
-        recorded: &[],
-    },
-    history: None,
-    shapes: "",
-};
+pub fn agent() -> Agent {
+    Agent::new("localexec", "Any command").aliases(["local", "text"]).dialect(text::dialect()).launch(
+        LaunchSpec::new(Program::Shell, command)
+            // It is the user's own command, so it gets the user's own environment.
+            .environment(["*"]),
+    )
+}
 
 /// The prompt is a command for the shell; further words are its arguments, whatever characters they have.
 fn command(request: &Request<'_>) -> CommandLine {
-    let line = CommandLine::new(["-c"]).prompt_by(PromptBy::Arguments);
+    let line = CommandLine::new(["-c"]).prompt_by(PromptTransport::Arguments);
     if request.extra.is_empty() {
         line.argument(request.prompt)
     } else {

@@ -8,34 +8,32 @@ mod events;
 
 use serde::Deserialize;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
+use super::{Accounting, Agent, Confidence, DialectSpec};
 use crate::event::{EventKind, Told};
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("openai"),
-    aliases: &["openai-compatible"],
-    title: "OpenAI-compatible API",
-    dialects: &[EVENTS],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: None,
-    shapes: "",
-};
+pub fn agent() -> Agent {
+    Agent::new("openai", "OpenAI-compatible API")
+        .aliases(["openai-compatible"])
+        .dialect(events())
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+}
 
-const EVENTS: DialectEntry = DialectEntry {
-    name: "events",
-    about: "Sabir's own vocabulary: of its agent loop, of recorded events, of any program that prints it",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(events::Events::default()),
-};
+fn events() -> DialectSpec {
+    DialectSpec::json(
+        "events",
+        "Sabir's own vocabulary: of its agent loop, of recorded events, of any program that prints it",
+        detect,
+        events::Events::default,
+    )
+}
 
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     let told = kind_of(line).is_some_and(|kind| EventKind::TAGS.contains(&&*kind));
     // Only a line that says all that its kind must say is surely ours.
-    Match::yes_if(told && json::parse::<Told<'_>>(line).is_some())
+    Confidence::certain_if(told && json::parse::<Told<'_>>(line).is_some())
 }
 
 /// The kind that a JSON object gives itself.
@@ -50,15 +48,15 @@ fn kind_of(line: &str) -> Option<Str<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn a_whole_event_tells() {
-        assert_eq!(detect(r#"{"kind":"text","delta":"hi"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"runId":"r","seq":1,"kind":"started","agent":"codex"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"kind":"text"}"#), Match::No);
-        assert_eq!(detect(r#"{"kind":"file","path":"a"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"text","delta":"hi"}"#), Match::No);
-        assert_eq!(detect("kind"), Match::No);
+        assert_eq!(detect(r#"{"kind":"text","delta":"hi"}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"runId":"r","seq":1,"kind":"started","agent":"codex"}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"kind":"text"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"kind":"file","path":"a"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"text","delta":"hi"}"#), Confidence::None);
+        assert_eq!(detect("kind"), Confidence::None);
     }
 }

@@ -11,47 +11,40 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{self, RunLine};
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
-use crate::history::{History, Part, Root};
+use super::{Accounting, Agent, Confidence, DialectSpec};
+use crate::dialect::text;
+use crate::history::{FileRole, LogRoot, LogSpec};
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("opencode"),
-    aliases: &[],
-    title: "OpenCode",
-    dialects: &[RUN, SERVER, parts::history::DIALECT, text::DIALECT],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: true },
-    launch: command::LAUNCH,
-    history: Some(HISTORY),
-    shapes: include_str!("opencode/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("opencode", "OpenCode")
+        .dialect(run())
+        .dialect(server())
+        .log(log())
+        .dialect(text::dialect())
+        .accounting(Accounting { input_includes_cache: false, output_excludes_reasoning: true })
+        .launch(command::launch())
+        .shapes(include_str!("opencode/shapes.txt"))
+}
 
-const HISTORY: History = History {
-    roots: &[Root { variable: Some("XDG_DATA_HOME"), home: ".local/share", below: "opencode/opencode.db" }],
-    part: |path| (path == ["opencode.db"]).then_some(Part::Database),
-    only: None,
-    dialect: parts::history::DIALECT,
-    note: parts::history::note,
-    enough: parts::history::enough,
-    list: None,
-};
+fn log() -> LogSpec {
+    LogSpec::new(
+        [LogRoot::relocatable("XDG_DATA_HOME", ".local/share", "opencode/opencode.db")],
+        parts::history::dialect(),
+        |path| (path == ["opencode.db"]).then_some(FileRole::Database),
+        parts::history::note,
+    )
+    .prefix_sufficient(parts::history::enough)
+}
 
-const RUN: DialectEntry = DialectEntry {
-    name: "run",
-    about: "events of `run --format json`",
-    form: Form::Json,
-    detect: detect_run,
-    reader: || Box::new(parts::Run::default()),
-};
+fn run() -> DialectSpec {
+    DialectSpec::json("run", "events of `run --format json`", detect_run, parts::Run::default)
+}
 
-const SERVER: DialectEntry = DialectEntry {
-    name: "server",
-    about: "server-sent events of `/event` and `/global/event`",
-    form: Form::Text,
-    detect: detect_server,
-    reader: || Box::new(server::Server::default()),
-};
+fn server() -> DialectSpec {
+    DialectSpec::text("server", "server-sent events of `/event` and `/global/event`", detect_server, server::Server::default)
+}
 
 /// What a line is known by.
 #[derive(Deserialize)]
@@ -67,41 +60,41 @@ struct Head<'a> {
 }
 
 /// Forks print the same lines; the end of a step tells them apart.
-fn detect_run(line: &str) -> Match {
+fn detect_run(line: &str) -> Confidence {
     match parts::run_line(line) {
-        RunLine::Other => Match::No,
-        RunLine::Any => Match::Maybe,
-        RunLine::StepEnd { measured } => Match::yes_if(!measured),
+        RunLine::Other => Confidence::None,
+        RunLine::Any => Confidence::Possible,
+        RunLine::StepEnd { measured } => Confidence::certain_if(!measured),
     }
 }
 
-fn detect_server(line: &str) -> Match {
-    let Some(head) = server::payload(line).and_then(json::parse::<Head<'_>>) else { return Match::No };
+fn detect_server(line: &str) -> Confidence {
+    let Some(head) = server::payload(line).and_then(json::parse::<Head<'_>>) else { return Confidence::None };
     let event = head.properties.is_some() && head.r#type.is_some_and(|name| name.contains('.'));
     let global = head.directory.is_some() && head.payload.is_some();
-    Match::yes_if(event || global)
+    Confidence::certain_if(event || global)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect_run, detect_server};
+    use super::{Confidence, detect_run, detect_server};
 
     #[test]
     fn run_lines_tell() {
         let step = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
-        assert_eq!(detect_run(step), Match::Maybe);
-        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Match::Maybe);
+        assert_eq!(detect_run(step), Confidence::Possible);
+        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Confidence::Possible);
         let end = r#"{"type":"step_finish","timestamp":1,"sessionID":"ses_1","part":{"type":"step-finish","reason":"stop"}}"#;
-        assert_eq!(detect_run(end), Match::Yes);
-        assert_eq!(detect_run(r#"{"type":"error","message":"no"}"#), Match::No);
-        assert_eq!(detect_server(step), Match::No);
+        assert_eq!(detect_run(end), Confidence::Certain);
+        assert_eq!(detect_run(r#"{"type":"error","message":"no"}"#), Confidence::None);
+        assert_eq!(detect_server(step), Confidence::None);
     }
 
     #[test]
     fn server_sent_events_tell() {
-        assert_eq!(detect_server(r#"data: {"id":"evt_1","type":"server.connected","properties":{}}"#), Match::Yes);
-        assert_eq!(detect_server(r#"data:{"payload":{"type":"sync"},"directory":"/home/user"}"#), Match::Yes);
-        assert_eq!(detect_server("data: text"), Match::No);
-        assert_eq!(detect_server(r#"data: {"type":"message","content":"x"}"#), Match::No);
+        assert_eq!(detect_server(r#"data: {"id":"evt_1","type":"server.connected","properties":{}}"#), Confidence::Certain);
+        assert_eq!(detect_server(r#"data:{"payload":{"type":"sync"},"directory":"/home/user"}"#), Confidence::Certain);
+        assert_eq!(detect_server("data: text"), Confidence::None);
+        assert_eq!(detect_server(r#"data: {"type":"message","content":"x"}"#), Confidence::None);
     }
 }

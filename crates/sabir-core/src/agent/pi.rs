@@ -18,30 +18,25 @@ mod wire;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
+use super::{Agent, Confidence, DialectSpec};
+use crate::dialect::text;
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("pi"),
-    aliases: &[],
-    title: "Pi",
-    dialects: &[STREAM, history::DIALECT, text::DIALECT],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("pi/shapes.txt"),
-};
+pub fn agent() -> Agent {
+    Agent::new("pi", "Pi")
+        .dialect(stream())
+        .log(history::log())
+        .dialect(text::dialect())
+        .launch(command::launch())
+        .shapes(include_str!("pi/shapes.txt"))
+}
 
-const STREAM: DialectEntry = DialectEntry {
-    name: "stream",
-    about: "events of `--mode json` and `--mode rpc`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(stream::Stream::default()),
-};
+fn stream() -> DialectSpec {
+    DialectSpec::json("stream", "events of `--mode json` and `--mode rpc`", detect, stream::Stream::default)
+}
 
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow)]
@@ -63,32 +58,32 @@ fn detect(line: &str) -> Match {
         #[serde(borrow)]
         messages: Option<&'a RawValue>,
     }
-    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
+    let Some(head) = json::parse::<Head<'_>>(line) else { return Confidence::None };
     match &*head.r#type {
         // The log begins with the same line.
-        "session" if head.version.is_some() && head.cwd.is_some() => Match::Maybe,
-        "response" => Match::yes_if(head.command.is_some() && head.success.is_some()),
-        "message_update" => Match::yes_if(head.assistant_message_event.is_some()),
-        "tool_execution_start" | "tool_execution_end" if head.tool_call_id.is_some() => Match::Yes,
-        "turn_end" if head.tool_results.is_some() => Match::Yes,
-        "agent_end" if head.messages.is_some() => Match::Yes,
-        "agent_start" | "turn_start" | "message_start" | "message_end" | "agent_settled" => Match::Maybe,
-        _ => Match::No,
+        "session" if head.version.is_some() && head.cwd.is_some() => Confidence::Possible,
+        "response" => Confidence::certain_if(head.command.is_some() && head.success.is_some()),
+        "message_update" => Confidence::certain_if(head.assistant_message_event.is_some()),
+        "tool_execution_start" | "tool_execution_end" if head.tool_call_id.is_some() => Confidence::Certain,
+        "turn_end" if head.tool_results.is_some() => Confidence::Certain,
+        "agent_end" if head.messages.is_some() => Confidence::Certain,
+        "agent_start" | "turn_start" | "message_start" | "message_end" | "agent_settled" => Confidence::Possible,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn the_head_of_each_mode_tells() {
-        assert_eq!(detect(r#"{"cwd":"/home/user","type":"session","version":3,"id":"a"}"#), Match::Maybe);
-        assert_eq!(detect(r#"{"id":"1","type":"response","command":"prompt","success":true}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"agent_start"}"#), Match::Maybe);
-        assert_eq!(detect(r#"{"type":"turn_end","message":{},"toolResults":[]}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"turn_end","turn":1}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"session","id":"a"}"#), Match::No);
-        assert_eq!(detect("plain text"), Match::No);
+        assert_eq!(detect(r#"{"cwd":"/home/user","type":"session","version":3,"id":"a"}"#), Confidence::Possible);
+        assert_eq!(detect(r#"{"id":"1","type":"response","command":"prompt","success":true}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"agent_start"}"#), Confidence::Possible);
+        assert_eq!(detect(r#"{"type":"turn_end","message":{},"toolResults":[]}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"turn_end","turn":1}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"session","id":"a"}"#), Confidence::None);
+        assert_eq!(detect("plain text"), Confidence::None);
     }
 }

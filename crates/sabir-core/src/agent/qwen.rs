@@ -18,33 +18,29 @@ mod wire;
 
 use serde::Deserialize;
 
-use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match, text};
+use super::{Accounting, Agent, Confidence, DialectSpec};
+use crate::dialect::text;
 use crate::json::{self, Str};
 
 /// The agent.
-pub const AGENT: Agent = Agent {
-    id: AgentId("qwen"),
-    aliases: &["qwen-code"],
-    title: "Qwen Code",
-    dialects: &[
-        DialectEntry {
-            name: "stream-json",
-            about: "one JSON object per line or all in one array, with or without partial messages",
-            form: Form::Json,
+pub fn agent() -> Agent {
+    Agent::new("qwen", "Qwen Code")
+        .aliases(["qwen-code"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON object per line or all in one array, with or without partial messages",
             detect,
-            reader: || Box::new(stream::Stream::default()),
-        },
-        history::DIALECT,
-        DialectEntry { reader: || Box::new(text::WithEnding::new(ending::with_exit_code)), ..text::DIALECT },
-    ],
-    accounting: Accounting { input_includes_cache: true, output_excludes_reasoning: false },
-    launch: command::LAUNCH,
-    history: Some(history::HISTORY),
-    shapes: include_str!("qwen/shapes.txt"),
-};
+            stream::Stream::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect_of(|| text::WithEnding::new(ending::with_exit_code)))
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("qwen/shapes.txt"))
+}
 
 /// The types are those of Claude Code; these fields are its own, or those that it leaves out.
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
     struct Probe<'a> {
@@ -72,41 +68,41 @@ fn detect(line: &str) -> Match {
         #[serde(borrow)]
         r#type: Str<'a>,
     }
-    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
     let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some() && probe.log_session_id.is_none())
     else {
-        return Match::No;
+        return Confidence::None;
     };
     match (&*probe.r#type, probe.subtype.as_deref()) {
-        ("system", Some("init")) => Match::yes_if(probe.qwen_code_version.is_some()),
-        ("system", Some("retry" | "task_started" | "task_notification")) => Match::yes_if(probe.data.is_some()),
-        ("stream_event", _) if probe.event.as_ref().is_some_and(|event| &*event.r#type == "goal_state") => Match::Yes,
+        ("system", Some("init")) => Confidence::certain_if(probe.qwen_code_version.is_some()),
+        ("system", Some("retry" | "task_started" | "task_notification")) => Confidence::certain_if(probe.data.is_some()),
+        ("stream_event", _) if probe.event.as_ref().is_some_and(|event| &*event.r#type == "goal_state") => Confidence::Certain,
         ("stream_event", _) => maybe(probe.event.is_some() && probe.api_message_id.is_none()),
         ("assistant" | "user", _) => maybe(probe.message.is_some() && probe.request_id.is_none()),
         ("result", Some(_)) => {
             maybe(probe.permission_denials.is_some() && probe.total_cost_usd.is_none() && probe.model_usage.is_none())
         }
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn only_its_own_lines_are_sure() {
         for (rest, want) in [
-            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"0.24.4""#, Match::Yes),
-            (r#""type":"system","subtype":"init","slash_commands":[]"#, Match::No),
-            (r#""type":"stream_event","event":{"type":"goal_state"}"#, Match::Yes),
-            (r#""type":"stream_event","event":{"type":"message_stop"}"#, Match::Maybe),
-            (r#""type":"system","subtype":"retry","data":{}"#, Match::Yes),
-            (r#""type":"user","message":{}"#, Match::Maybe),
-            (r#""type":"user","message":{},"sessionId":"s""#, Match::No),
-            (r#""type":"result","subtype":"success","permission_denials":[]"#, Match::Maybe),
-            (r#""type":"result","subtype":"success","permission_denials":[],"total_cost_usd":0.1"#, Match::No),
+            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"0.24.4""#, Confidence::Certain),
+            (r#""type":"system","subtype":"init","slash_commands":[]"#, Confidence::None),
+            (r#""type":"stream_event","event":{"type":"goal_state"}"#, Confidence::Certain),
+            (r#""type":"stream_event","event":{"type":"message_stop"}"#, Confidence::Possible),
+            (r#""type":"system","subtype":"retry","data":{}"#, Confidence::Certain),
+            (r#""type":"user","message":{}"#, Confidence::Possible),
+            (r#""type":"user","message":{},"sessionId":"s""#, Confidence::None),
+            (r#""type":"result","subtype":"success","permission_denials":[]"#, Confidence::Possible),
+            (r#""type":"result","subtype":"success","permission_denials":[],"total_cost_usd":0.1"#, Confidence::None),
         ] {
             assert_eq!(detect(&format!(r#"{{"uuid":"u",{rest}}}"#)), want, "{rest}");
         }

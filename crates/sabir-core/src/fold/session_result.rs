@@ -87,7 +87,7 @@ impl SessionResultFold {
                 result.agent = agent.clone().into_owned();
                 result.agent_version = agent_version.as_deref().map(str::to_owned);
                 result.detection = *detection;
-                self.accounting = agent::find(agent).map(|agent| agent.accounting).unwrap_or_default();
+                self.accounting = agent::builtin().find(agent).map(|agent| agent.accounting).unwrap_or_default();
             }
             EventKind::Session { session_id, model, agent_version, .. } if main => {
                 let note = |field: &mut Option<String>, value: &Option<_>| {

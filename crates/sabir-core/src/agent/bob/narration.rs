@@ -117,7 +117,7 @@ fn overlap(text: &str, mark: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Narration, Part};
+    use super::{FileRole, Narration};
 
     /// The parts of a text given in pieces, neighbours of one kind joined.
     fn parts(pieces: &[&str]) -> Vec<(char, String)> {

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::agent::printed::ReadObject;
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, Outcome};
@@ -84,7 +84,7 @@ impl ReadObject for Object {
 
 /// The object is that of Gemini CLI but for the coins and the name of the model. The lines of one that breaks off are known by
 /// their indentation.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Probe {
         r#type: Option<IgnoredAny>,
@@ -108,32 +108,32 @@ pub(super) fn detect(line: &str) -> Match {
             Some(stats)
                 if stats.session_costs.is_some() || stats.models.as_ref().is_some_and(|models| models.premium.is_some()) =>
             {
-                Match::Yes
+                Confidence::Certain
             }
-            Some(_) => Match::Maybe,
-            None => Match::No,
+            Some(_) => Confidence::Possible,
+            None => Confidence::None,
         };
     }
     let key = |name: &str| {
         line.trim_start().strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
     };
     if line.starts_with(' ') && (key("session_costs") || (key("premium") && line.ends_with('{'))) {
-        return Match::Yes;
+        return Confidence::Certain;
     }
-    if line.starts_with("  \"") && (key("response") || key("stats")) { Match::Maybe } else { Match::No }
+    if line.starts_with("  \"") && (key("response") || key("stats")) { Confidence::Possible } else { Confidence::None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn coins_and_the_model_tell() {
-        assert_eq!(detect(r#"{"response":"a","stats":{"session_costs":0.1}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"premium":{}}}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#), Match::Maybe);
-        assert_eq!(detect(r#"{"response":"a"}"#), Match::No);
-        assert_eq!(detect("    \"session_costs\": 0.08"), Match::Yes);
+        assert_eq!(detect(r#"{"response":"a","stats":{"session_costs":0.1}}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"premium":{}}}}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#), Confidence::Possible);
+        assert_eq!(detect(r#"{"response":"a"}"#), Confidence::None);
+        assert_eq!(detect("    \"session_costs\": 0.08"), Confidence::Certain);
     }
 }

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::COMPLETION;
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome, ToolKind, ToolStatus};
 use crate::json::{self, JsonDialect, Str, StringOr};
@@ -305,7 +305,7 @@ fn completion(parameters: &RawValue) -> Option<String> {
 }
 
 /// Gemini CLI prints the same events as 1.x; what only Bob prints decides.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Probe<'a> {
         #[serde(borrow)]
@@ -335,52 +335,52 @@ pub(super) fn detect(line: &str) -> Match {
         task_id: Option<serde::de::IgnoredAny>,
         models: Option<serde::de::IgnoredAny>,
     }
-    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
-    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Match::No };
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Confidence::None };
     match &*probe.r#type {
         "init" => match probe.model.as_deref() {
-            Some("premium") if probe.session_id.is_some() => Match::Yes,
+            Some("premium") if probe.session_id.is_some() => Confidence::Certain,
             model => maybe(probe.session_id.is_some() && !model.is_some_and(|model| model.starts_with("gemini"))),
         },
-        "message" if probe.is_reasoning.is_some() && probe.content.is_some() => Match::Yes,
+        "message" if probe.is_reasoning.is_some() && probe.content.is_some() => Confidence::Certain,
         "message" => maybe(probe.role.is_some() && probe.content.is_some()),
         "tool_use" => match (probe.tool_name.as_deref(), probe.tool_id.as_deref()) {
-            (Some(COMPLETION), _) => Match::Yes,
-            (Some(_), None) => Match::yes_if(probe.parameters.is_some()),
+            (Some(COMPLETION), _) => Confidence::Certain,
+            (Some(_), None) => Confidence::certain_if(probe.parameters.is_some()),
             (Some(_), Some(id)) => match id.strip_prefix("tool-") {
-                Some(number) => Match::yes_if(number.bytes().all(|digit| digit.is_ascii_digit())),
+                Some(number) => Confidence::certain_if(number.bytes().all(|digit| digit.is_ascii_digit())),
                 None => maybe(!id.contains("__")),
             },
-            (None, _) => Match::No,
+            (None, _) => Confidence::None,
         },
         "tool_result" => maybe(probe.tool_id.is_some() && probe.status.is_some()),
-        "result" if probe.last_message.is_some() && probe.status.is_some() => Match::Yes,
+        "result" if probe.last_message.is_some() && probe.status.is_some() => Confidence::Certain,
         "result" => match &probe.stats {
-            Some(stats) if stats.session_costs.is_some() || stats.task_id.is_some() => Match::Yes,
+            Some(stats) if stats.session_costs.is_some() || stats.task_id.is_some() => Confidence::Certain,
             Some(stats) => maybe(stats.models.is_none() && probe.status.is_some()),
-            None => Match::No,
+            None => Confidence::None,
         },
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn only_its_own_lines_are_sure() {
         for (line, want) in [
-            (r#"{"type":"init","session_id":"s","model":"premium"}"#, Match::Yes),
-            (r#"{"type":"init","session_id":"s","model":"gemini-2.5-pro"}"#, Match::No),
-            (r#"{"type":"message","role":"assistant","content":"a","isReasoning":true}"#, Match::Yes),
-            (r#"{"type":"message","role":"assistant","content":"a"}"#, Match::Maybe),
-            (r#"{"type":"tool_use","tool_name":"glob","tool_id":"tool-1","parameters":{}}"#, Match::Yes),
-            (r#"{"type":"tool_use","tool_name":"glob","parameters":{}}"#, Match::Yes),
-            (r#"{"type":"tool_use","tool_name":"glob","tool_id":"glob__1","parameters":{}}"#, Match::No),
-            (r#"{"type":"result","status":"success","stats":{"session_costs":0.1}}"#, Match::Yes),
-            (r#"{"type":"result","subtype":"success","result":"a"}"#, Match::No),
+            (r#"{"type":"init","session_id":"s","model":"premium"}"#, Confidence::Certain),
+            (r#"{"type":"init","session_id":"s","model":"gemini-2.5-pro"}"#, Confidence::None),
+            (r#"{"type":"message","role":"assistant","content":"a","isReasoning":true}"#, Confidence::Certain),
+            (r#"{"type":"message","role":"assistant","content":"a"}"#, Confidence::Possible),
+            (r#"{"type":"tool_use","tool_name":"glob","tool_id":"tool-1","parameters":{}}"#, Confidence::Certain),
+            (r#"{"type":"tool_use","tool_name":"glob","parameters":{}}"#, Confidence::Certain),
+            (r#"{"type":"tool_use","tool_name":"glob","tool_id":"glob__1","parameters":{}}"#, Confidence::None),
+            (r#"{"type":"result","status":"success","stats":{"session_costs":0.1}}"#, Confidence::Certain),
+            (r#"{"type":"result","subtype":"success","result":"a"}"#, Confidence::None),
         ] {
             assert_eq!(detect(line), want, "{line}");
         }

@@ -1,28 +1,25 @@
 //! How Claude Code is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session, StopSignal};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["claude"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        r#continue: true,
-        permissions: &Permission::ALL,
-        max_turns: true,
-        max_cost: true,
-    },
-    command,
-    version_matters: false,
-    // Interrupted, it says how far it came and ends its children.
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "DISABLE_*", "API_TIMEOUT_MS", "MCP_*"],
-    keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-    logins: &[".claude/.credentials.json"],
-    install: "npm install -g @anthropic-ai/claude-code",
-    recorded: &["2.1.325"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["claude"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: Permission::ALL.to_vec(),
+            max_turns: true,
+            max_cost: true,
+        })
+        // Interrupted, it says how far it came and ends its children.
+        .stop(StopSignal::Interrupt)
+        .environment(["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "DISABLE_*", "API_TIMEOUT_MS", "MCP_*"])
+        .keys(["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"])
+        .logins([".claude/.credentials.json"])
+        .install("npm install -g @anthropic-ai/claude-code")
+        .recorded_versions(["2.1.325"])
+}
 
 /// The tools that look and change nothing.
 const READING_TOOLS: &str = "Read,Grep,Glob,WebFetch,WebSearch";

@@ -9,40 +9,36 @@
 mod note;
 mod whole;
 
-use super::super::{DialectEntry, Form, Match};
-use crate::history::{History, Only, Part, Root, stem};
+use super::super::{Confidence, DialectSpec};
+use crate::history::{FileRole, LogRoot, LogSpec, stem};
 use crate::json::{self, Str};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    roots: &[
-        Root { variable: Some("CLAUDE_CONFIG_DIR"), home: ".claude", below: "projects" },
-        // Some versions followed the rule for such folders.
-        Root { variable: None, home: ".config/claude", below: "projects" },
-    ],
-    part,
-    only: Some(Only { depth: 2, name: "subagents" }),
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: None,
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new(
+        [
+            LogRoot::relocatable("CLAUDE_CONFIG_DIR", ".claude", "projects"),
+            // Some versions followed the rule for such folders.
+            LogRoot::new(".config/claude", "projects"),
+        ],
+        dialect(),
+        part,
+        note::note,
+    )
+    .filter(2, "subagents")
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a session in `projects/`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a session in `projects/`", detect, whole::Log::default)
+}
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     match *path {
         // Older versions put sub-agents beside their session.
-        [_, name] if name.starts_with("agent-") => stem(name, ".jsonl").map(|_| Part::Stray),
-        [_, name] => stem(name, ".jsonl").map(Part::Session),
-        [_, session, "subagents", .., name] => stem(name, ".jsonl").map(|_| Part::Of(session)),
+        [_, name] if name.starts_with("agent-") => stem(name, ".jsonl").map(|_| FileRole::Orphan),
+        [_, name] => stem(name, ".jsonl").map(FileRole::Session),
+        [_, session, "subagents", .., name] => stem(name, ".jsonl").map(|_| FileRole::Child(session)),
         _ => None,
     }
 }
@@ -59,7 +55,7 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// Lines of the log link to the line before them; what is printed does not. Other programs write logs of this shape without
 /// the fields that only Claude Code writes.
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -82,42 +78,42 @@ fn detect(line: &str) -> Match {
     }
     // A list would be read as the fields in their order.
     let Some(marks) = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks<'_>>) else {
-        return Match::No;
+        return Confidence::None;
     };
     let linked = marks.is_sidechain.is_some() && marks.user_type.is_some();
     let own = linked || marks.operation.is_some() || marks.leaf_uuid.is_some();
     match marks.r#type.as_deref() {
-        Some("summary") if marks.leaf_uuid.is_some() => Match::Yes,
-        _ if marks.session_id.is_none() => Match::No,
-        _ if own => Match::Yes,
+        Some("summary") if marks.leaf_uuid.is_some() => Confidence::Certain,
+        _ if marks.session_id.is_none() => Confidence::None,
+        _ if own => Confidence::Certain,
         Some("user" | "assistant") if marks.uuid.is_some() && marks.timestamp.is_some() => {
-            if marks.message.is_some_and(|message| message.content.is_some()) { Match::Likely } else { Match::No }
+            if marks.message.is_some_and(|message| message.content.is_some()) { Confidence::Likely } else { Confidence::None }
         }
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{detect, part};
-    use crate::agent::Match;
-    use crate::history::Part;
+    use crate::agent::Confidence;
+    use crate::history::FileRole;
 
     #[test]
     fn logs_of_its_shape_are_likely() {
         let line = r#""type":"user","sessionId":"s","uuid":"u","timestamp":"t","message":{"role":"user","content":"a"}"#;
-        assert_eq!(detect(&format!("{{{line}}}")), Match::Likely);
-        assert_eq!(detect(&format!(r#"{{{line},"isSidechain":false,"userType":"external"}}"#)), Match::Yes);
-        assert_eq!(detect(&format!("{{{}}}", line.replace("content", "parts"))), Match::No);
-        assert_eq!(detect(r#"{"type":"summary","summary":"a","leafUuid":"u"}"#), Match::Yes);
+        assert_eq!(detect(&format!("{{{line}}}")), Confidence::Likely);
+        assert_eq!(detect(&format!(r#"{{{line},"isSidechain":false,"userType":"external"}}"#)), Confidence::Certain);
+        assert_eq!(detect(&format!("{{{}}}", line.replace("content", "parts"))), Confidence::None);
+        assert_eq!(detect(r#"{"type":"summary","summary":"a","leafUuid":"u"}"#), Confidence::Certain);
     }
 
     #[test]
     fn files_are_told_apart() {
-        assert_eq!(part(&["-home-me", "0a1b.jsonl"]), Some(Part::Session("0a1b")));
-        assert_eq!(part(&["-home-me", "0a1b", "subagents", "agent-7.jsonl"]), Some(Part::Of("0a1b")));
-        assert_eq!(part(&["-home-me", "0a1b", "subagents", "flow", "agent-7.jsonl"]), Some(Part::Of("0a1b")));
-        assert_eq!(part(&["-home-me", "agent-7.jsonl"]), Some(Part::Stray));
+        assert_eq!(part(&["-home-me", "0a1b.jsonl"]), Some(FileRole::Session("0a1b")));
+        assert_eq!(part(&["-home-me", "0a1b", "subagents", "agent-7.jsonl"]), Some(FileRole::Child("0a1b")));
+        assert_eq!(part(&["-home-me", "0a1b", "subagents", "flow", "agent-7.jsonl"]), Some(FileRole::Child("0a1b")));
+        assert_eq!(part(&["-home-me", "agent-7.jsonl"]), Some(FileRole::Orphan));
         assert_eq!(part(&["-home-me", "0a1b", "tool-results", "x.txt"]), None);
         assert_eq!(part(&["-home-me", ".jsonl"]), None);
         assert_eq!(part(&["x.jsonl"]), None);

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::agent::text::PlainText;
+use crate::dialect::text::PlainText;
 use crate::dialect::{Dialect, End, Facts, Verdict};
 use crate::event::EventKind;
 use crate::line::Line;

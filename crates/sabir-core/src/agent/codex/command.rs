@@ -1,20 +1,22 @@
 //! How Codex is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["codex"]),
-    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG"],
-    keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
-    logins: &[".codex/auth.json"],
-    install: "npm install -g @openai/codex",
-    recorded: &["0.20.0", "0.36.0", "0.42.0", "0.44.0", "0.80.0", "0.125.0", "0.166.0"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["codex"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: Permission::ALL.to_vec(),
+            ..Capabilities::default()
+        })
+        .environment(["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG"])
+        .keys(["CODEX_API_KEY", "OPENAI_API_KEY"])
+        .logins([".codex/auth.json"])
+        .install("npm install -g @openai/codex")
+        .recorded_versions(["0.20.0", "0.36.0", "0.42.0", "0.44.0", "0.80.0", "0.125.0", "0.166.0"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     // Every version takes these before `resume`; not every one takes them after it.

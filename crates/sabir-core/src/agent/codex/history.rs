@@ -23,44 +23,39 @@ mod whole;
 
 use serde::Deserialize;
 
-use super::super::{DialectEntry, Form, Match};
+use super::super::{Confidence, DialectSpec};
 use super::counter::Figures;
-use crate::history::{History, Part, Root, Spent, stem};
+use crate::history::{FileRole, LogRoot, LogSpec, Spent, stem};
 use crate::json::{self, Str, StringOr};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    roots: &[
-        Root { variable: Some("CODEX_HOME"), home: ".codex", below: "sessions" },
-        Root { variable: Some("CODEX_HOME"), home: ".codex", below: "archived_sessions" },
-    ],
-    part,
-    only: None,
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: None,
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new(
+        [
+            LogRoot::relocatable("CODEX_HOME", ".codex", "sessions"),
+            LogRoot::relocatable("CODEX_HOME", ".codex", "archived_sessions"),
+        ],
+        dialect(),
+        part,
+        note::note,
+    )
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a thread in `sessions/`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a thread in `sessions/`", detect, whole::Log::default)
+}
 
 /// How long the id of a thread is, at the end of a log's name.
 const ID: usize = 36;
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     let stem = stem(path.last()?, ".jsonl").filter(|stem| stem.starts_with("rollout-"))?;
     let id = stem.get(stem.len().checked_sub(ID)?..)?;
-    Some(Part::Session(id))
+    Some(FileRole::Session(id))
 }
 
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Marks<'a> {
         #[serde(borrow, default)]
@@ -74,17 +69,17 @@ fn detect(line: &str) -> Match {
         #[serde(borrow, default)]
         id: Option<Str<'a>>,
     }
-    let Some(marks) = json::parse::<Marks<'_>>(line) else { return Match::No };
+    let Some(marks) = json::parse::<Marks<'_>>(line) else { return Confidence::None };
     match marks.r#type.as_deref() {
         Some(r#type) => {
             let known = matches!(r#type, "session_meta" | "turn_context" | "response_item" | "event_msg" | "compacted");
-            Match::yes_if(known && marks.timestamp.is_some() && marks.payload.is_some())
+            Confidence::certain_if(known && marks.timestamp.is_some() && marks.payload.is_some())
         }
-        None if marks.record_type.as_deref() == Some("state") => Match::Yes,
+        None if marks.record_type.as_deref() == Some("state") => Confidence::Certain,
         // Its first line says who and when, and the instructions even when there are none.
         None => {
             let named = marks.id.is_some_and(|id| id.len() == ID) && marks.timestamp.is_some();
-            Match::yes_if(named && line.contains("\"instructions\":"))
+            Confidence::certain_if(named && line.contains("\"instructions\":"))
         }
     }
 }
@@ -260,13 +255,13 @@ fn time_in_id(id: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::{Report, detect, is_furniture, owner_of_turn, part, time_in_id};
-    use crate::agent::Match;
-    use crate::history::{Part, Spent};
+    use crate::agent::Confidence;
+    use crate::history::{FileRole, Spent};
 
     #[test]
     fn files_are_told_apart() {
         let name = "rollout-2026-11-15T18-00-38-6fc002f7-e719-48b0-90ca-23b0cb17484f.jsonl";
-        let id = Some(Part::Session("6fc002f7-e719-48b0-90ca-23b0cb17484f"));
+        let id = Some(FileRole::Session("6fc002f7-e719-48b0-90ca-23b0cb17484f"));
         assert_eq!(part(&["2026", "11", "15", name]), id);
         assert_eq!(part(&[name]), id);
         assert_eq!(part(&["history.jsonl"]), None);
@@ -279,12 +274,12 @@ mod tests {
     fn lines_of_all_versions_tell() {
         let time = r#""timestamp":"2026-11-15T18:00:38.890Z""#;
         let id = "6fc002f7-e719-48b0-90ca-23b0cb17484f";
-        assert_eq!(detect(&format!(r#"{{{time},"type":"event_msg","payload":{{"type":"token_count"}}}}"#)), Match::Yes);
-        assert_eq!(detect(&format!(r#"{{"id":"{id}",{time},"instructions":null}}"#)), Match::Yes);
-        assert_eq!(detect(r#"{"record_type":"state"}"#), Match::Yes);
-        assert_eq!(detect(&format!(r#"{{"id":"{id}",{time},"text":"x"}}"#)), Match::No);
-        assert_eq!(detect(r#"{"type":"event_msg"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"thread.started","thread_id":"x"}"#), Match::No);
+        assert_eq!(detect(&format!(r#"{{{time},"type":"event_msg","payload":{{"type":"token_count"}}}}"#)), Confidence::Certain);
+        assert_eq!(detect(&format!(r#"{{"id":"{id}",{time},"instructions":null}}"#)), Confidence::Certain);
+        assert_eq!(detect(r#"{"record_type":"state"}"#), Confidence::Certain);
+        assert_eq!(detect(&format!(r#"{{"id":"{id}",{time},"text":"x"}}"#)), Confidence::None);
+        assert_eq!(detect(r#"{"type":"event_msg"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"thread.started","thread_id":"x"}"#), Confidence::None);
     }
 
     #[test]

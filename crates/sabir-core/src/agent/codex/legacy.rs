@@ -21,7 +21,7 @@ use super::answer::Answer;
 use super::counter::Counter;
 use super::report;
 use super::trouble::Trouble;
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome};
 use crate::json::{self, JsonDialect, Str};
@@ -73,7 +73,7 @@ pub(super) struct Wire<'a> {
 }
 
 /// How sure a line makes us that the stream is of this dialect.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Probe<'a> {
         #[serde(borrow)]
@@ -92,15 +92,15 @@ pub(super) fn detect(line: &str) -> Match {
         #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
-    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Match::No };
+    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Confidence::None };
     let message = probe.msg.is_some_and(|msg| msg.r#type.is_some());
     if probe.r#type.is_some() {
-        return Match::No;
+        return Confidence::None;
     }
     if message || probe.workdir.is_some() && probe.sandbox.is_some() {
-        return Match::Yes;
+        return Confidence::Certain;
     }
-    if probe.prompt.is_some() { Match::Maybe } else { Match::No }
+    if probe.prompt.is_some() { Confidence::Possible } else { Confidence::None }
 }
 
 impl JsonDialect for Legacy {

@@ -17,7 +17,7 @@ use super::answer::Answer;
 use super::counter::{Counter, Figures};
 use super::report;
 use super::trouble::Trouble;
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome, PlanItem, UsageScope};
 use crate::json::{self, JsonDialect, Str};
@@ -98,13 +98,13 @@ struct Message<'a> {
 }
 
 /// How sure a line makes us that the stream is of this dialect.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     match json::type_of(line).as_deref() {
         Some(
             "thread.started" | "session.created" | "turn.started" | "turn.completed" | "turn.failed" | "item.started"
             | "item.updated" | "item.completed",
-        ) => Match::Yes,
-        _ => Match::No,
+        ) => Confidence::Certain,
+        _ => Confidence::None,
     }
 }
 

@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use super::answer::{self, Answer, MARKER};
 use super::report;
 use super::trouble::Trouble;
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome, PlanItem, PlanStatus, Text};
 use crate::line::Line;
@@ -91,16 +91,16 @@ enum Section {
 }
 
 /// How sure a line makes us that the stream is of this dialect.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     let line = heading::plain(line);
     if line.starts_with("OpenAI Codex v") {
-        return Match::Yes;
+        return Confidence::Certain;
     }
     match heading::stamped(&line).map(|(_, rest)| heading::with_time(rest)) {
-        Some(Heading::Notice(_) | Heading::Error(_)) => Match::Maybe,
-        Some(_) => Match::Yes,
-        None if !line.starts_with('{') && line.contains(MARKER) => Match::Maybe,
-        None => Match::No,
+        Some(Heading::Notice(_) | Heading::Error(_)) => Confidence::Possible,
+        Some(_) => Confidence::Certain,
+        None if !line.starts_with('{') && line.contains(MARKER) => Confidence::Possible,
+        None => Confidence::None,
     }
 }
 

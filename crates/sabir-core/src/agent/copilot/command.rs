@@ -1,20 +1,22 @@
 //! How Copilot CLI is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["copilot"]),
-    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"],
-    keys: &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"],
-    logins: &[".copilot/config.json"],
-    install: "npm install -g @github/copilot",
-    recorded: &["1.0.102"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["copilot"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: Permission::ALL.to_vec(),
+            ..Capabilities::default()
+        })
+        .environment(["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"])
+        .keys(["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"])
+        .logins([".copilot/config.json"])
+        .install("npm install -g @github/copilot")
+        .recorded_versions(["1.0.102"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line = CommandLine::new(["--output-format", "json"]).option("--model", request.model);

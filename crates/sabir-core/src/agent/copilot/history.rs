@@ -9,33 +9,24 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::{DialectEntry, Form, Match};
-use crate::history::{History, Only, Part, Root, Spent};
+use super::super::{Confidence, DialectSpec};
+use crate::history::{FileRole, LogRoot, LogSpec, Spent};
 use crate::json::{self, Str};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    roots: &[Root { variable: Some("COPILOT_HOME"), home: ".copilot", below: "session-state" }],
-    part,
-    only: Some(Only { depth: 1, name: "events.jsonl" }),
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: None,
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new([LogRoot::relocatable("COPILOT_HOME", ".copilot", "session-state")], dialect(), part, note::note)
+        .filter(1, "events.jsonl")
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a session in `session-state/`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a session in `session-state/`", detect, whole::Log::default)
+}
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     match *path {
-        [session, "events.jsonl"] => Some(Part::Session(session)),
+        [session, "events.jsonl"] => Some(FileRole::Session(session)),
         _ => None,
     }
 }
@@ -87,7 +78,7 @@ impl<'a> Sums<'a> {
 }
 
 /// Only the log tells how a session begins, and who writes it.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow)]
@@ -103,20 +94,20 @@ pub(super) fn detect(line: &str) -> Match {
     }
     // A list would be read as the fields in their order.
     let head = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Head<'_>>);
-    let Some(head) = head else { return Match::No };
+    let Some(head) = head else { return Confidence::None };
     let begins = head.data.is_some_and(|data| data.session_id.is_some() && data.producer.is_some());
-    Match::yes_if(&*head.r#type == "session.start" && begins)
+    Confidence::certain_if(&*head.r#type == "session.start" && begins)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{detect, part};
-    use crate::agent::Match;
-    use crate::history::Part;
+    use crate::agent::Confidence;
+    use crate::history::FileRole;
 
     #[test]
     fn files_are_told_apart() {
-        assert_eq!(part(&["0a1b", "events.jsonl"]), Some(Part::Session("0a1b")));
+        assert_eq!(part(&["0a1b", "events.jsonl"]), Some(FileRole::Session("0a1b")));
         assert_eq!(part(&["0a1b", "checkpoints", "index.md"]), None);
         assert_eq!(part(&["events.jsonl"]), None);
     }
@@ -124,8 +115,8 @@ mod tests {
     #[test]
     fn the_log_is_told_from_what_is_printed() {
         let start = r#"{"type":"session.start","data":{"sessionId":"s","version":1,"producer":"copilot-agent"},"id":"a","timestamp":"t","parentId":null}"#;
-        assert_eq!(detect(start), Match::Yes);
-        assert_eq!(detect(r#"{"type":"user.message","data":{"content":"a"},"id":"a","timestamp":"t"}"#), Match::No);
-        assert_eq!(super::super::detect(start), Match::Maybe);
+        assert_eq!(detect(start), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"user.message","data":{"content":"a"},"id":"a","timestamp":"t"}"#), Confidence::None);
+        assert_eq!(super::super::detect(start), Confidence::Possible);
     }
 }

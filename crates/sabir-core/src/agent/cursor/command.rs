@@ -1,28 +1,23 @@
 //! How Cursor's agent is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
+pub(super) fn launch() -> LaunchSpec {
     // `agent` is its newer name, but others have that name too.
-    program: Program::Named(&["cursor-agent"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        r#continue: true,
-        // What it does without being forced depends on rules that we can't see.
-        permissions: &[Permission::Full],
-        ..Capabilities::NONE
-    },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["CURSOR_*"],
-    keys: &["CURSOR_API_KEY"],
-    logins: &[".config/cursor/auth.json", ".cursor/cli-config.json"],
-    install: "see cursor.com/cli",
-    recorded: &[],
-};
+    LaunchSpec::new(Program::named(["cursor-agent"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            // What it does without being forced depends on rules that we can't see.
+            permissions: vec![Permission::Full],
+            ..Capabilities::default()
+        })
+        .environment(["CURSOR_*"])
+        .keys(["CURSOR_API_KEY"])
+        .logins([".config/cursor/auth.json", ".cursor/cli-config.json"])
+        .install("see cursor.com/cli")
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line =

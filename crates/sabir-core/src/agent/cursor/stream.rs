@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::call::Call;
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome, UsageScope};
 use crate::json::{self, JsonDialect, Str, StringOr};
@@ -317,7 +317,7 @@ fn text_of<'a>(message: StringOr<'a, Message<'a>>) -> Option<Cow<'a, str>> {
 }
 
 /// Claude Code's kin print `system`, `assistant`, `user` and `result` too, but with other fields.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
     struct Probe<'a> {
@@ -341,52 +341,52 @@ pub(super) fn detect(line: &str) -> Match {
         num_turns: Option<IgnoredAny>,
         is_error: Option<IgnoredAny>,
     }
-    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
-    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Match::No };
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Confidence::None };
     let kin = probe.uuid.is_some() || probe.parent_tool_use_id.is_some() || probe.tools.is_some() || probe.num_turns.is_some();
     if kin || probe.session_id.is_none() {
-        return Match::No;
+        return Confidence::None;
     }
     let timed = probe.timestamp_ms.is_some() || probe.model_call_id.is_some();
     match (&*probe.r#type, probe.subtype.as_deref()) {
-        ("system", Some("init")) => Match::yes_if(probe.api_key_source.is_some() && probe.permission_mode.is_some()),
-        ("thinking", Some("delta" | "completed")) => Match::Yes,
-        ("tool_call", Some("started" | "completed")) => Match::yes_if(probe.tool_call.is_some()),
+        ("system", Some("init")) => Confidence::certain_if(probe.api_key_source.is_some() && probe.permission_mode.is_some()),
+        ("thinking", Some("delta" | "completed")) => Confidence::Certain,
+        ("tool_call", Some("started" | "completed")) => Confidence::certain_if(probe.tool_call.is_some()),
         ("assistant", None) if probe.message.is_some() => {
             if timed {
-                Match::Yes
+                Confidence::Certain
             } else {
-                Match::Maybe
+                Confidence::Possible
             }
         }
         ("user", None) => maybe(probe.message.is_some()),
         ("connection" | "retry", Some(_)) => maybe(timed),
         ("result", Some(_)) => {
             if probe.request_id.is_some() {
-                Match::Yes
+                Confidence::Certain
             } else {
                 maybe(probe.is_error.is_some())
             }
         }
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn only_its_own_lines_are_sure() {
         for (rest, want) in [
-            (r#""type":"system","subtype":"init","apiKeySource":"login","permissionMode":"default""#, Match::Yes),
-            (r#""type":"system","subtype":"init","apiKeySource":"none","permissionMode":"default","tools":[]"#, Match::No),
-            (r#""type":"assistant","message":{},"timestamp_ms":1"#, Match::Yes),
-            (r#""type":"assistant","message":{}"#, Match::Maybe),
-            (r#""type":"assistant","message":{},"uuid":"u""#, Match::No),
-            (r#""type":"result","subtype":"success","is_error":false,"request_id":"r""#, Match::Yes),
-            (r#""type":"result","subtype":"success","is_error":false,"num_turns":1"#, Match::No),
+            (r#""type":"system","subtype":"init","apiKeySource":"login","permissionMode":"default""#, Confidence::Certain),
+            (r#""type":"system","subtype":"init","apiKeySource":"none","permissionMode":"default","tools":[]"#, Confidence::None),
+            (r#""type":"assistant","message":{},"timestamp_ms":1"#, Confidence::Certain),
+            (r#""type":"assistant","message":{}"#, Confidence::Possible),
+            (r#""type":"assistant","message":{},"uuid":"u""#, Confidence::None),
+            (r#""type":"result","subtype":"success","is_error":false,"request_id":"r""#, Confidence::Certain),
+            (r#""type":"result","subtype":"success","is_error":false,"num_turns":1"#, Confidence::None),
         ] {
             assert_eq!(detect(&format!("{{\"session_id\":\"s\",{rest}}}")), want, "{rest}");
         }

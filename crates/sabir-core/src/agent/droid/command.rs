@@ -1,27 +1,23 @@
 //! How Droid is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["droid"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        // Its tools for files write wherever the model says, so that it keeps to no folder.
-        permissions: &[Permission::ReadOnly, Permission::Full],
-        ..Capabilities::NONE
-    },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["FACTORY_*"],
-    keys: &["FACTORY_API_KEY"],
-    // Its settings may hold a model with a key of its own, which needs no login.
-    logins: &[".factory/auth.json", ".factory/settings.json"],
-    install: "npm install -g @factory/cli",
-    recorded: &["0.225.2"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["droid"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            // Its tools for files write wherever the model says, so that it keeps to no folder.
+            permissions: vec![Permission::ReadOnly, Permission::Full],
+            ..Capabilities::default()
+        })
+        .environment(["FACTORY_*"])
+        .keys(["FACTORY_API_KEY"])
+        // Its settings may hold a model with a key of its own, which needs no login.
+        .logins([".factory/auth.json", ".factory/settings.json"])
+        .install("npm install -g @factory/cli")
+        .recorded_versions(["0.225.2"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line = CommandLine::new(["exec", "--output-format", "stream-json"]).option("--model", request.model);

@@ -10,35 +10,30 @@ mod whole;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{DialectEntry, Form, Match};
-use crate::history::{History, Part, Root, Spent, stem};
+use super::super::{Confidence, DialectSpec};
+use crate::history::{FileRole, LogRoot, LogSpec, Spent, stem};
 use crate::json::{self, Str, StringOr};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    // The variable names a home folder, not the agent's.
-    roots: &[Root { variable: Some("FACTORY_HOME_OVERRIDE"), home: "", below: ".factory/sessions" }],
-    part,
-    only: None,
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: None,
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new(
+        // The variable names a home folder, not the agent's.
+        [LogRoot::relocatable("FACTORY_HOME_OVERRIDE", "", ".factory/sessions")],
+        dialect(),
+        part,
+        note::note,
+    )
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a session in `sessions/`, its settings after it",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a session in `sessions/`, its settings after it", detect, whole::Log::default)
+}
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     // Older versions had no folders here.
     let ([_, name] | [name]) = *path else { return None };
-    stem(name, ".settings.json").map(Part::Of).or_else(|| stem(name, ".jsonl").map(Part::Session))
+    stem(name, ".settings.json").map(FileRole::Child).or_else(|| stem(name, ".jsonl").map(FileRole::Session))
 }
 
 /// A line of the log, or all of the settings.
@@ -133,7 +128,7 @@ fn is_furniture(prompt: &str) -> bool {
 }
 
 /// What is printed has the session in every line; the log has it in the first.
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -150,36 +145,47 @@ fn detect(line: &str) -> Match {
     }
     // A list would be read as the fields in their order.
     let marks = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks<'_>>);
-    let Some(marks) = marks else { return Match::No };
+    let Some(marks) = marks else { return Confidence::None };
     match &*marks.r#type {
         "session_start" => {
-            Match::yes_if(marks.id.is_some() && marks.title.is_some() && (marks.owner.is_some() || marks.cwd.is_some()))
+            Confidence::certain_if(marks.id.is_some() && marks.title.is_some() && (marks.owner.is_some() || marks.cwd.is_some()))
         }
-        "agent_turn_outcome" => Match::yes_if(marks.turn_id.is_some() && marks.reason.is_some() && marks.result_kind.is_some()),
-        _ => Match::No,
+        "agent_turn_outcome" => {
+            Confidence::certain_if(marks.turn_id.is_some() && marks.reason.is_some() && marks.result_kind.is_some())
+        }
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{detect, part};
-    use crate::agent::Match;
-    use crate::history::Part;
+    use crate::agent::Confidence;
+    use crate::history::FileRole;
 
     #[test]
     fn files_are_told_apart() {
-        assert_eq!(part(&["-home-user", "0a1b.jsonl"]), Some(Part::Session("0a1b")));
-        assert_eq!(part(&["-home-user", "0a1b.settings.json"]), Some(Part::Of("0a1b")));
-        assert_eq!(part(&["0a1b.jsonl"]), Some(Part::Session("0a1b")));
+        assert_eq!(part(&["-home-user", "0a1b.jsonl"]), Some(FileRole::Session("0a1b")));
+        assert_eq!(part(&["-home-user", "0a1b.settings.json"]), Some(FileRole::Child("0a1b")));
+        assert_eq!(part(&["0a1b.jsonl"]), Some(FileRole::Session("0a1b")));
         assert_eq!(part(&["-home-user", "index.json"]), None);
         assert_eq!(part(&["-home-user", "0a1b", "x.jsonl"]), None);
     }
 
     #[test]
     fn the_log_is_told_from_what_is_printed() {
-        assert_eq!(detect(r#"{"type":"session_start","id":"s","title":"t","owner":"o","version":2,"cwd":"/"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"agent_turn_outcome","turnId":"t","reason":"completed","resultKind":"text"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"message","role":"user","id":"a","text":"x","session_id":"s"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"message","id":"a","timestamp":"t","message":{"role":"user","content":[]}}"#), Match::No);
+        assert_eq!(
+            detect(r#"{"type":"session_start","id":"s","title":"t","owner":"o","version":2,"cwd":"/"}"#),
+            Confidence::Certain
+        );
+        assert_eq!(
+            detect(r#"{"type":"agent_turn_outcome","turnId":"t","reason":"completed","resultKind":"text"}"#),
+            Confidence::Certain
+        );
+        assert_eq!(detect(r#"{"type":"message","role":"user","id":"a","text":"x","session_id":"s"}"#), Confidence::None);
+        assert_eq!(
+            detect(r#"{"type":"message","id":"a","timestamp":"t","message":{"role":"user","content":[]}}"#),
+            Confidence::None
+        );
     }
 }

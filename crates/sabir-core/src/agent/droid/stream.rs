@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ending, tools};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome, PlanItem, Text, ToolKind, ToolStatus, UsageScope};
 use crate::json::{self, JsonDialect, Str};
@@ -317,7 +317,7 @@ impl Stream {
 }
 
 /// Others print some of these types too; their fields are Droid's own.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -345,37 +345,37 @@ pub(super) fn detect(line: &str) -> Match {
     struct Credits {
         factory_credits: Option<IgnoredAny>,
     }
-    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.session_id.is_some()) else { return Match::No };
+    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.session_id.is_some()) else { return Confidence::None };
     let credits = probe.usage.is_some_and(|usage| usage.factory_credits.is_some());
     match &*probe.r#type {
         "system" if probe.subtype.as_deref() == Some("init") => {
-            Match::yes_if(probe.reasoning_effort.is_some() && probe.uuid.is_none())
+            Confidence::certain_if(probe.reasoning_effort.is_some() && probe.uuid.is_none())
         }
-        "message" if probe.role.is_some() && probe.text.is_some() => Match::Yes,
-        "tool_call" | "tool_result" => Match::yes_if(probe.tool_id.is_some()),
-        "completion" => Match::yes_if(probe.final_text.is_some() || credits),
-        "result" => Match::yes_if(credits),
-        "reasoning" if probe.text.is_some() => Match::Maybe,
-        "error" if matches!(probe.source.as_deref(), Some("agent_loop" | "cli")) => Match::Maybe,
-        _ => Match::No,
+        "message" if probe.role.is_some() && probe.text.is_some() => Confidence::Certain,
+        "tool_call" | "tool_result" => Confidence::certain_if(probe.tool_id.is_some()),
+        "completion" => Confidence::certain_if(probe.final_text.is_some() || credits),
+        "result" => Confidence::certain_if(credits),
+        "reasoning" if probe.text.is_some() => Confidence::Possible,
+        "error" if matches!(probe.source.as_deref(), Some("agent_loop" | "cli")) => Confidence::Possible,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn only_its_own_lines_are_sure() {
         for (line, want) in [
-            (r#"{"type":"system","subtype":"init","session_id":"s","tools":[],"reasoning_effort":"none"}"#, Match::Yes),
-            (r#"{"type":"system","subtype":"init","session_id":"s","tools":[]}"#, Match::No),
-            (r#"{"type":"message","role":"user","text":"x","session_id":"s"}"#, Match::Yes),
-            (r#"{"type":"message","role":"user","content":"x","timestamp":"2026-01-01T00:00:00Z"}"#, Match::No),
-            (r#"{"type":"result","subtype":"success","session_id":"s","usage":{"factory_credits":0}}"#, Match::Yes),
-            (r#"{"type":"result","subtype":"success","session_id":"s","usage":{}}"#, Match::No),
-            (r#"{"type":"error","source":"cli","message":"Exec failed","session_id":"s"}"#, Match::Maybe),
+            (r#"{"type":"system","subtype":"init","session_id":"s","tools":[],"reasoning_effort":"none"}"#, Confidence::Certain),
+            (r#"{"type":"system","subtype":"init","session_id":"s","tools":[]}"#, Confidence::None),
+            (r#"{"type":"message","role":"user","text":"x","session_id":"s"}"#, Confidence::Certain),
+            (r#"{"type":"message","role":"user","content":"x","timestamp":"2026-01-01T00:00:00Z"}"#, Confidence::None),
+            (r#"{"type":"result","subtype":"success","session_id":"s","usage":{"factory_credits":0}}"#, Confidence::Certain),
+            (r#"{"type":"result","subtype":"success","session_id":"s","usage":{}}"#, Confidence::None),
+            (r#"{"type":"error","source":"cli","message":"Exec failed","session_id":"s"}"#, Confidence::Possible),
         ] {
             assert_eq!(detect(line), want, "{line}");
         }

@@ -1,21 +1,24 @@
 //! How Gemini CLI is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session, StdoutCapture};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["gemini"]),
-    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    // It exits before its last lines are in the pipe.
-    output: Output::File,
-    environment: &["GEMINI_*", "GOOGLE_*"],
-    keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    logins: &[".gemini/oauth_creds.json"],
-    install: "npm install -g @google/gemini-cli",
-    recorded: &["0.61.0"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["gemini"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: Permission::ALL.to_vec(),
+            ..Capabilities::default()
+        })
+        // It exits before its last lines are in the pipe.
+        .stdout(StdoutCapture::File)
+        .environment(["GEMINI_*", "GOOGLE_*"])
+        .keys(["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+        .logins([".gemini/oauth_creds.json"])
+        .install("npm install -g @google/gemini-cli")
+        .recorded_versions(["0.61.0"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line = CommandLine::new(["--output-format", "stream-json"])

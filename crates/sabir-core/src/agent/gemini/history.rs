@@ -11,42 +11,39 @@ mod whole;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{DialectEntry, Form, Match};
+use super::super::{Confidence, DialectSpec};
 use crate::event::Text;
-use crate::history::{History, Only, Part, Root, Spent, stem};
+use crate::history::{FileRole, LogRoot, LogSpec, Spent, stem};
 use crate::json::{self, Str, StringOr};
 use whole::{Call, Thought};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    // The variable names a home folder, not the agent's.
-    roots: &[Root { variable: Some("GEMINI_CLI_HOME"), home: "", below: ".gemini/tmp" }],
-    part,
-    only: Some(Only { depth: 1, name: "chats" }),
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: Some("messages"),
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new(
+        // The variable names a home folder, not the agent's.
+        [LogRoot::relocatable("GEMINI_CLI_HOME", "", ".gemini/tmp")],
+        dialect(),
+        part,
+        note::note,
+    )
+    .filter(1, "chats")
+    .array_field("messages")
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a session in `chats/`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a session in `chats/`", detect, whole::Log::default)
+}
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     match *path {
         [_, "chats", name] => {
             let name = stem(name, ".jsonl").or_else(|| stem(name, ".json"))?;
             // The minute is as long in every name: `2026-11-15T18-02`. Of the id there is only the beginning.
             let id = name.strip_prefix("session-")?.get("2026-11-15T18-02-".len()..)?;
-            Some(id).filter(|id| !id.is_empty()).map(Part::Session)
+            Some(id).filter(|id| !id.is_empty()).map(FileRole::Session)
         }
-        [_, "chats", session, name] => stem(name, ".jsonl").map(|_| Part::Of(session)),
+        [_, "chats", session, name] => stem(name, ".jsonl").map(|_| FileRole::Child(session)),
         _ => None,
     }
 }
@@ -155,7 +152,7 @@ fn folder_in(prompt: &str) -> Option<&str> {
 }
 
 /// Heads and changes have shapes of their own; messages have no session and no role.
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Marks<'a> {
@@ -178,10 +175,10 @@ fn detect(line: &str) -> Match {
     }
     // A list would be read as the fields in their order.
     let marks = Some(line).filter(|line| line.starts_with('{')).and_then(json::parse::<Marks<'_>>);
-    let Some(marks) = marks else { return Match::No };
+    let Some(marks) = marks else { return Confidence::None };
     let head = marks.session_id.is_some() && marks.project_hash.is_some();
     let spoken = marks.r#type.as_deref() == Some("gemini") && marks.id.is_some();
-    Match::yes_if(
+    Confidence::certain_if(
         head && (marks.start_time.is_some() || marks.last_updated.is_some())
             || spoken && (marks.tokens.is_some() || marks.thoughts.is_some()),
     )
@@ -190,14 +187,14 @@ fn detect(line: &str) -> Match {
 #[cfg(test)]
 mod tests {
     use super::{detect, folder_in, part};
-    use crate::agent::Match;
-    use crate::history::Part;
+    use crate::agent::Confidence;
+    use crate::history::FileRole;
 
     #[test]
     fn files_are_told_apart() {
-        assert_eq!(part(&["work", "chats", "session-2026-11-15T18-02-0a1b2c3d.jsonl"]), Some(Part::Session("0a1b2c3d")));
-        assert_eq!(part(&["work", "chats", "session-2025-09-01T10-00-0a1b2c3d.json"]), Some(Part::Session("0a1b2c3d")));
-        assert_eq!(part(&["work", "chats", "0a1b2c3d-77", "55.jsonl"]), Some(Part::Of("0a1b2c3d-77")));
+        assert_eq!(part(&["work", "chats", "session-2026-11-15T18-02-0a1b2c3d.jsonl"]), Some(FileRole::Session("0a1b2c3d")));
+        assert_eq!(part(&["work", "chats", "session-2025-09-01T10-00-0a1b2c3d.json"]), Some(FileRole::Session("0a1b2c3d")));
+        assert_eq!(part(&["work", "chats", "0a1b2c3d-77", "55.jsonl"]), Some(FileRole::Child("0a1b2c3d-77")));
         assert_eq!(part(&["work", "logs.json"]), None);
         assert_eq!(part(&["work", "chats", "session-é026-11-15T18-02.jsonl"]), None);
         assert_eq!(part(&["work", "tool-outputs", "session-1", "a.txt"]), None);
@@ -205,10 +202,16 @@ mod tests {
 
     #[test]
     fn the_log_is_told_from_what_is_printed() {
-        assert_eq!(detect(r#"{"sessionId":"s","projectHash":"h","startTime":"t","lastUpdated":"t","kind":"main"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"id":"m","timestamp":"t","type":"gemini","content":"","thoughts":[],"tokens":null}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"init","timestamp":"t","session_id":"s","model":"gemini-2.5-pro"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"message","timestamp":"t","role":"assistant","content":"a"}"#), Match::No);
+        assert_eq!(
+            detect(r#"{"sessionId":"s","projectHash":"h","startTime":"t","lastUpdated":"t","kind":"main"}"#),
+            Confidence::Certain
+        );
+        assert_eq!(
+            detect(r#"{"id":"m","timestamp":"t","type":"gemini","content":"","thoughts":[],"tokens":null}"#),
+            Confidence::Certain
+        );
+        assert_eq!(detect(r#"{"type":"init","timestamp":"t","session_id":"s","model":"gemini-2.5-pro"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"message","timestamp":"t","role":"assistant","content":"a"}"#), Confidence::None);
     }
 
     #[test]

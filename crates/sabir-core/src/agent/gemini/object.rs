@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::agent::printed::ReadObject;
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::{EventKind, Outcome};
@@ -122,17 +122,17 @@ impl ReadObject for Object {
 }
 
 /// The lines of an indented object that breaks off are known by their indentation.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     let key = |name: &str| {
         line.strip_prefix("  \"").and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\": "))
     };
     if line.starts_with('{') {
-        return json::parse::<Probe<'_>>(line).map_or(Match::No, |probe| probe.judge());
+        return json::parse::<Probe<'_>>(line).map_or(Confidence::None, |probe| probe.judge());
     }
     if line.starts_with("      \"gemini-") && line.ends_with("\": {") {
-        return Match::Yes;
+        return Confidence::Certain;
     }
-    if ["session_id", "response", "stats", "error"].into_iter().any(key) { Match::Maybe } else { Match::No }
+    if ["session_id", "response", "stats", "error"].into_iter().any(key) { Confidence::Possible } else { Confidence::None }
 }
 
 #[derive(Deserialize)]
@@ -154,16 +154,16 @@ struct ProbeStats<'a> {
 
 impl Probe<'_> {
     /// Bob prints the same object, with coins and a model of its own.
-    fn judge(&self) -> Match {
+    fn judge(&self) -> Confidence {
         let Some(stats) = self.stats.as_ref().filter(|_| self.r#type.is_none()) else {
             let failed = self.r#type.is_none() && self.session_id.is_some() && self.error.is_some();
-            return if failed { Match::Maybe } else { Match::No };
+            return if failed { Confidence::Possible } else { Confidence::None };
         };
         let models = || stats.models.iter().flat_map(BTreeMap::keys);
         match self.response {
-            _ if models().any(|model| model.starts_with("gemini-")) => Match::Yes,
-            Some(_) if stats.session_costs.is_none() && models().all(|model| &**model != "premium") => Match::Likely,
-            _ => Match::No,
+            _ if models().any(|model| model.starts_with("gemini-")) => Confidence::Certain,
+            Some(_) if stats.session_costs.is_none() && models().all(|model| &**model != "premium") => Confidence::Likely,
+            _ => Confidence::None,
         }
     }
 }
@@ -171,19 +171,19 @@ impl Probe<'_> {
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn the_models_tell() {
         for (line, want) in [
-            (r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#, Match::Yes),
-            (r#"{"response":"a","stats":{"models":{"other":{}}}}"#, Match::Likely),
-            (r#"{"response":"a","stats":{"models":{"premium":{}}}}"#, Match::No),
-            (r#"{"response":"a","stats":{"models":{},"session_costs":0.1}}"#, Match::No),
-            (r#"{"session_id":"s","error":{"message":"no"}}"#, Match::Maybe),
-            (r#"{"type":"result","response":"a","stats":{}}"#, Match::No),
-            ("  \"response\": \"a\",", Match::Maybe),
-            ("      \"gemini-2.5-pro\": {", Match::Yes),
+            (r#"{"response":"a","stats":{"models":{"gemini-2.5-pro":{}}}}"#, Confidence::Certain),
+            (r#"{"response":"a","stats":{"models":{"other":{}}}}"#, Confidence::Likely),
+            (r#"{"response":"a","stats":{"models":{"premium":{}}}}"#, Confidence::None),
+            (r#"{"response":"a","stats":{"models":{},"session_costs":0.1}}"#, Confidence::None),
+            (r#"{"session_id":"s","error":{"message":"no"}}"#, Confidence::Possible),
+            (r#"{"type":"result","response":"a","stats":{}}"#, Confidence::None),
+            ("  \"response\": \"a\",", Confidence::Possible),
+            ("      \"gemini-2.5-pro\": {", Confidence::Certain),
         ] {
             assert_eq!(detect(line), want, "{line}");
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::ending::{self, Failure};
 use super::tokens::Stats;
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Held, Verdict};
 use crate::event::{Cause, EventKind, Outcome, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
 use crate::json::{self, JsonDialect, Str};
@@ -305,7 +305,7 @@ pub(super) fn plan(parameters: &RawValue) -> Option<Vec<PlanItem<'_>>> {
 }
 
 /// Bob is a fork of an early version and prints the same events; what only one of them prints decides.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Probe<'a> {
         #[serde(borrow)]
@@ -335,33 +335,33 @@ pub(super) fn detect(line: &str) -> Match {
         cached: Option<serde::de::IgnoredAny>,
         session_costs: Option<serde::de::IgnoredAny>,
     }
-    let maybe = |plausible| if plausible { Match::Maybe } else { Match::No };
-    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.timestamp.is_some()) else { return Match::No };
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.timestamp.is_some()) else { return Confidence::None };
     match (&*probe.r#type, &probe.model, &probe.tool_name, &probe.tool_id, &probe.stats) {
-        ("init", Some(model), ..) if probe.session_id.is_some() && model.starts_with("gemini") => Match::Yes,
+        ("init", Some(model), ..) if probe.session_id.is_some() && model.starts_with("gemini") => Confidence::Certain,
         ("init", Some(model), ..) => maybe(probe.session_id.is_some() && &**model != "premium"),
         ("message", ..) => maybe(probe.role.is_some() && probe.content.is_some()),
         ("tool_use", _, Some(name), Some(id), _) => match id.strip_prefix(&**name) {
-            Some(rest) if rest.starts_with("__") || rest.starts_with('-') => Match::Yes,
+            Some(rest) if rest.starts_with("__") || rest.starts_with('-') => Confidence::Certain,
             _ => maybe(&**name != "attempt_completion" && !id.starts_with("tool-")),
         },
         ("tool_result", _, None, Some(_), _) => maybe(probe.status.is_some()),
         ("result", .., Some(stats)) if stats.session_costs.is_none() => {
             if stats.models.is_some() || stats.cached.is_some() {
-                Match::Yes
+                Confidence::Certain
             } else {
                 maybe(probe.status.is_some())
             }
         }
         ("error", ..) => maybe(probe.severity.is_some()),
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{detect, shell_ending};
-    use crate::agent::Match;
+    use crate::agent::Confidence;
     use crate::event::Text;
     use crate::json;
 
@@ -392,14 +392,14 @@ mod tests {
     fn only_its_own_lines_are_sure() {
         let at = r#""timestamp":"2026-01-01T00:00:00.000Z""#;
         for (rest, want) in [
-            (r#""type":"init","session_id":"s","model":"gemini-2.5-pro""#, Match::Yes),
-            (r#""type":"init","session_id":"s","model":"auto""#, Match::Maybe),
-            (r#""type":"init","session_id":"s","model":"premium""#, Match::No),
-            (r#""type":"tool_use","tool_name":"glob","tool_id":"glob__1","parameters":{}"#, Match::Yes),
-            (r#""type":"tool_use","tool_name":"glob","tool_id":"tool-1","parameters":{}"#, Match::No),
-            (r#""type":"result","status":"success","stats":{"cached":0}"#, Match::Yes),
-            (r#""type":"result","status":"success","stats":{"session_costs":0.1}"#, Match::No),
-            (r#""type":"assistant","message":{}"#, Match::No),
+            (r#""type":"init","session_id":"s","model":"gemini-2.5-pro""#, Confidence::Certain),
+            (r#""type":"init","session_id":"s","model":"auto""#, Confidence::Possible),
+            (r#""type":"init","session_id":"s","model":"premium""#, Confidence::None),
+            (r#""type":"tool_use","tool_name":"glob","tool_id":"glob__1","parameters":{}"#, Confidence::Certain),
+            (r#""type":"tool_use","tool_name":"glob","tool_id":"tool-1","parameters":{}"#, Confidence::None),
+            (r#""type":"result","status":"success","stats":{"cached":0}"#, Confidence::Certain),
+            (r#""type":"result","status":"success","stats":{"session_costs":0.1}"#, Confidence::None),
+            (r#""type":"assistant","message":{}"#, Confidence::None),
         ] {
             assert_eq!(detect(&format!("{{{at},{rest}}}")), want, "{rest}");
         }

@@ -1,27 +1,23 @@
 //! How Goose is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["goose"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        r#continue: true,
-        permissions: &[Permission::Full],
-        max_turns: true,
-        ..Capabilities::NONE
-    },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["GOOSE_*", "OPENAI_*", "ANTHROPIC_*", "GOOGLE_*", "GEMINI_*", "OPENROUTER_*", "DATABRICKS_*"],
-    keys: &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"],
-    logins: &[".config/goose/config.yaml"],
-    install: "npm install -g @aaif/goose",
-    recorded: &["1.34.0"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["goose"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: vec![Permission::Full],
+            max_turns: true,
+            ..Capabilities::default()
+        })
+        .environment(["GOOSE_*", "OPENAI_*", "ANTHROPIC_*", "GOOGLE_*", "GEMINI_*", "OPENROUTER_*", "DATABRICKS_*"])
+        .keys(["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"])
+        .logins([".config/goose/config.yaml"])
+        .install("npm install -g @aaif/goose")
+        .recorded_versions(["1.34.0"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line = CommandLine::new(["run", "--output-format", "stream-json", "--instructions", "-"])

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::agent::printed::ReadObject;
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::EventKind;
@@ -36,7 +36,7 @@ struct Metadata<'a> {
 
 /// Who may see a message is said of every message, and by nobody else. The lines of an object that breaks off are known by
 /// their indentation.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Probe {
         messages: Vec<ProbeMessage>,
@@ -52,14 +52,14 @@ pub(super) fn detect(line: &str) -> Match {
         user_visible: Option<bool>,
     }
     match line {
-        "        \"userVisible\": true," | "        \"userVisible\": false," => Match::Yes,
-        _ if banner::piece(line).is_some_and(|(piece, _)| piece == Piece::Feet) => Match::Maybe,
+        "        \"userVisible\": true," | "        \"userVisible\": false," => Confidence::Certain,
+        _ if banner::piece(line).is_some_and(|(piece, _)| piece == Piece::Feet) => Confidence::Possible,
         _ if line.starts_with('{') => {
             let probe = json::parse::<Probe>(line);
             let says = |message: ProbeMessage| message.metadata.is_some_and(|metadata| metadata.user_visible.is_some());
-            Match::yes_if(probe.is_some_and(|probe| probe.messages.into_iter().any(says)))
+            Confidence::certain_if(probe.is_some_and(|probe| probe.messages.into_iter().any(says)))
         }
-        _ => Match::No,
+        _ => Confidence::None,
     }
 }
 
@@ -110,12 +110,15 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::detect;
-    use crate::agent::Match;
+    use crate::agent::Confidence;
 
     #[test]
     fn messages_say_who_may_see_them() {
-        assert_eq!(detect(r#"{"messages":[{"role":"user","metadata":{"userVisible":true}}],"metadata":{}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"messages":[{"role":"user"}],"metadata":{}}"#), Match::No);
-        assert_eq!(detect("        \"userVisible\": true,"), Match::Yes);
+        assert_eq!(
+            detect(r#"{"messages":[{"role":"user","metadata":{"userVisible":true}}],"metadata":{}}"#),
+            Confidence::Certain
+        );
+        assert_eq!(detect(r#"{"messages":[{"role":"user"}],"metadata":{}}"#), Confidence::None);
+        assert_eq!(detect("        \"userVisible\": true,"), Confidence::Certain);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{End, Facts, Verdict};
 use crate::event::EventKind;
 use crate::json::{self, JsonDialect, Str};
@@ -48,7 +48,7 @@ struct Progress<'a> {
 }
 
 /// How sure a line makes us that the stream is of this dialect.
-pub(super) fn detect(line: &str) -> Match {
+pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow)]
@@ -71,10 +71,10 @@ pub(super) fn detect(line: &str) -> Match {
     }
     if let Some((piece, _)) = banner::piece(line) {
         // All modes have the banner; text has the most of it.
-        return if piece == Piece::Feet { Match::No } else { Match::Maybe };
+        return if piece == Piece::Feet { Confidence::None } else { Confidence::Possible };
     }
-    let Some(head) = json::parse::<Head<'_>>(line) else { return Match::No };
-    Match::yes_if(match &*head.r#type {
+    let Some(head) = json::parse::<Head<'_>>(line) else { return Confidence::None };
+    Confidence::certain_if(match &*head.r#type {
         "message" => head
             .message
             .and_then(|message| json::parse::<Inside<'_>>(message.get()))
@@ -148,14 +148,17 @@ impl JsonDialect for Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn lines_tell() {
-        assert_eq!(detect(r#"{"type":"message","message":{"id":null,"role":"user","created":1,"content":[]}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"complete","total_tokens":null}"#), Match::Yes);
-        assert_eq!(detect(r#"{"type":"message","role":"assistant","content":"x"}"#), Match::No);
-        assert_eq!(detect(r#"{"type":"complete"}"#), Match::No);
-        assert_eq!(detect("    __( O)>  ● new session · openai gpt-4o"), Match::Maybe);
+        assert_eq!(
+            detect(r#"{"type":"message","message":{"id":null,"role":"user","created":1,"content":[]}}"#),
+            Confidence::Certain
+        );
+        assert_eq!(detect(r#"{"type":"complete","total_tokens":null}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"type":"message","role":"assistant","content":"x"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"type":"complete"}"#), Confidence::None);
+        assert_eq!(detect("    __( O)>  ● new session · openai gpt-4o"), Confidence::Possible);
     }
 }

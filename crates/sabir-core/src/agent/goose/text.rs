@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use super::banner::{self, Banner};
 use super::conversation::{Conversation, Notice, notice};
-use crate::agent::Match;
+use crate::agent::Confidence;
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
 use crate::event::{EventKind, Outcome};
 use crate::line::Line;
@@ -31,8 +31,8 @@ pub(super) struct Text {
 }
 
 /// How sure a line makes us that the stream is of this dialect.
-pub(super) fn detect(line: &str) -> Match {
-    if banner::piece(line).is_some() { Match::Maybe } else { Match::No }
+pub(super) fn detect(line: &str) -> Confidence {
+    if banner::piece(line).is_some() { Confidence::Possible } else { Confidence::None }
 }
 
 /// Whether the line is the rule above a tool call.

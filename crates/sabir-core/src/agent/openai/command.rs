@@ -1,20 +1,19 @@
 //! How the agent loop is started: as a command of this program.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, StopSignal};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Own,
-    can: Capabilities { model: true, permissions: &Permission::ALL, max_turns: true, ..Capabilities::NONE },
-    command,
-    version_matters: false,
-    stop: StopSignal::Terminate,
-    output: Output::Pipe,
-    environment: &["OPENAI_*", "SABIR_OPENAI_*", "SSL_CERT_FILE"],
-    keys: &["OPENAI_API_KEY"],
-    logins: &[],
-    install: "",
-    recorded: &[],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::Own, command)
+        .capabilities(Capabilities {
+            model: true,
+            permissions: Permission::ALL.to_vec(),
+            max_turns: true,
+            ..Capabilities::default()
+        })
+        .stop(StopSignal::Terminate)
+        .environment(["OPENAI_*", "SABIR_OPENAI_*", "SSL_CERT_FILE"])
+        .keys(["OPENAI_API_KEY"])
+}
 
 /// The key and the endpoint are in the environment, where other users can't see them.
 fn command(request: &Request<'_>) -> CommandLine {

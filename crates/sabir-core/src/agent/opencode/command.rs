@@ -1,20 +1,22 @@
 //! How OpenCode is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["opencode"]),
-    can: Capabilities { model: true, resume: true, r#continue: true, permissions: &Permission::ALL, ..Capabilities::NONE },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    output: Output::Pipe,
-    environment: &["OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "AWS_*"],
-    keys: &["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"],
-    logins: &[".local/share/opencode/auth.json"],
-    install: "npm install -g opencode-ai",
-    recorded: &["1.18.33"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["opencode"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            permissions: Permission::ALL.to_vec(),
+            ..Capabilities::default()
+        })
+        .environment(["OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "GROQ_*", "AWS_*"])
+        .keys(["OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"])
+        .logins([".local/share/opencode/auth.json"])
+        .install("npm install -g opencode-ai")
+        .recorded_versions(["1.18.33"])
+}
 
 /// Settings for the run that win over the user's own: nothing but looking. The last rule that fits counts, and a name that the user's
 /// settings have too keeps its place among them; so the names are patterns that nobody else writes.

@@ -17,26 +17,22 @@ mod whole;
 
 use serde::Deserialize;
 
-use crate::agent::{DialectEntry, Form, Match};
+use crate::agent::{Confidence, DialectSpec};
 use crate::json::{self, Str, Unread};
 
 pub(in crate::agent) use note::{enough, note};
 
 /// The rows as a dialect.
-pub(in crate::agent) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "rows of the database of sessions, one JSON object each",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Rows::default()),
-};
+pub(in crate::agent) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "rows of the database of sessions, one JSON object each", detect, whole::Rows::default)
+}
 
-fn detect(line: &str) -> Match {
-    let Some(row) = json::parse::<Row<'_>>(line) else { return Match::No };
+fn detect(line: &str) -> Confidence {
+    let Some(row) = json::parse::<Row<'_>>(line) else { return Confidence::None };
     match &*row.table {
-        "session" => Match::yes_if(row.id.starts_with("ses_")),
-        "message" | "part" => Match::yes_if(row.session.is_some_and(|id| id.starts_with("ses_")) && row.data.is_some()),
-        _ => Match::No,
+        "session" => Confidence::certain_if(row.id.starts_with("ses_")),
+        "message" | "part" => Confidence::certain_if(row.session.is_some_and(|id| id.starts_with("ses_")) && row.data.is_some()),
+        _ => Confidence::None,
     }
 }
 
@@ -97,14 +93,14 @@ struct Times {
 
 #[cfg(test)]
 mod tests {
-    use super::{Match, detect};
+    use super::{Confidence, detect};
 
     #[test]
     fn rows_tell() {
-        assert_eq!(detect(r#"{"table":"session","id":"ses_1","directory":"/home/user"}"#), Match::Yes);
-        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1","data":{"type":"text"}}"#), Match::Yes);
-        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1"}"#), Match::No);
-        assert_eq!(detect(r#"{"table":"users","id":"ses_1"}"#), Match::No);
-        assert_eq!(detect("text"), Match::No);
+        assert_eq!(detect(r#"{"table":"session","id":"ses_1","directory":"/home/user"}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1","data":{"type":"text"}}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"table":"users","id":"ses_1"}"#), Confidence::None);
+        assert_eq!(detect("text"), Confidence::None);
     }
 }

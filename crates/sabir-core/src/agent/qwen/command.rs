@@ -1,29 +1,26 @@
 //! How Qwen Code is started.
 
-use crate::launch::{Capabilities, CommandLine, Launch, Output, Permission, Program, Request, Session, StopSignal};
+use crate::launch::{Capabilities, CommandLine, LaunchSpec, Permission, Program, Request, Session, StdoutCapture};
 
-pub(super) const LAUNCH: Launch = Launch {
-    program: Program::Named(&["qwen"]),
-    can: Capabilities {
-        model: true,
-        resume: true,
-        r#continue: true,
-        // Its tools for files write wherever the model says, so that it keeps to no folder.
-        permissions: &[Permission::ReadOnly, Permission::Full],
-        max_turns: true,
-        ..Capabilities::NONE
-    },
-    command,
-    version_matters: false,
-    stop: StopSignal::Interrupt,
-    // It exits before its last lines are in the pipe.
-    output: Output::File,
-    environment: &["QWEN_*", "OPENAI_*", "DASHSCOPE_*", "ANTHROPIC_*", "GEMINI_*", "GOOGLE_*"],
-    keys: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY", "QWEN_API_KEY"],
-    logins: &[".qwen/oauth_creds.json"],
-    install: "npm install -g @qwen-code/qwen-code",
-    recorded: &["0.24.4"],
-};
+pub(super) fn launch() -> LaunchSpec {
+    LaunchSpec::new(Program::named(["qwen"]), command)
+        .capabilities(Capabilities {
+            model: true,
+            resume: true,
+            r#continue: true,
+            // Its tools for files write wherever the model says, so that it keeps to no folder.
+            permissions: vec![Permission::ReadOnly, Permission::Full],
+            max_turns: true,
+            ..Capabilities::default()
+        })
+        // It exits before its last lines are in the pipe.
+        .stdout(StdoutCapture::File)
+        .environment(["QWEN_*", "OPENAI_*", "DASHSCOPE_*", "ANTHROPIC_*", "GEMINI_*", "GOOGLE_*"])
+        .keys(["OPENAI_API_KEY", "DASHSCOPE_API_KEY", "QWEN_API_KEY"])
+        .logins([".qwen/oauth_creds.json"])
+        .install("npm install -g @qwen-code/qwen-code")
+        .recorded_versions(["0.24.4"])
+}
 
 fn command(request: &Request<'_>) -> CommandLine {
     let line = CommandLine::new(["--output-format", "stream-json", "--include-partial-messages"])

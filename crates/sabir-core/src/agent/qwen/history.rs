@@ -11,36 +11,29 @@ mod whole;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{DialectEntry, Form, Match};
-use crate::history::{History, Only, Part, Root, Spent, stem};
+use super::super::{Confidence, DialectSpec};
+use crate::history::{FileRole, LogRoot, LogSpec, Spent, stem};
 use crate::json::{self, Str};
 
 /// Where it is and how it is read.
-pub(super) const HISTORY: History = History {
-    roots: &[
-        Root { variable: Some("QWEN_HOME"), home: ".qwen", below: "projects" },
-        Root { variable: Some("QWEN_RUNTIME_DIR"), home: ".qwen", below: "projects" },
-    ],
-    part,
-    only: Some(Only { depth: 1, name: "chats" }),
-    dialect: DIALECT,
-    note: note::note,
-    enough: |_| false,
-    list: None,
-};
+pub(super) fn log() -> LogSpec {
+    LogSpec::new(
+        [LogRoot::relocatable("QWEN_HOME", ".qwen", "projects"), LogRoot::relocatable("QWEN_RUNTIME_DIR", ".qwen", "projects")],
+        dialect(),
+        part,
+        note::note,
+    )
+    .filter(1, "chats")
+}
 
 /// The log as a dialect.
-pub(super) const DIALECT: DialectEntry = DialectEntry {
-    name: "history",
-    about: "the log of a session in `chats/`",
-    form: Form::Json,
-    detect,
-    reader: || Box::new(whole::Log::default()),
-};
+pub(super) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "the log of a session in `chats/`", detect, whole::Log::default)
+}
 
-fn part<'p>(path: &[&'p str]) -> Option<Part<'p>> {
+fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
     match *path {
-        [_, "chats", name] => stem(name, ".jsonl").map(Part::Session),
+        [_, "chats", name] => stem(name, ".jsonl").map(FileRole::Session),
         _ => None,
     }
 }
@@ -223,7 +216,7 @@ fn is_typed(entry: &Entry<'_>) -> bool {
 }
 
 /// Lines link to the line before them, and messages have parts, where a cousin's have content.
-fn detect(line: &str) -> Match {
+fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -242,22 +235,22 @@ fn detect(line: &str) -> Match {
     }
     // A list would be read as the fields in their order.
     let line = Some(line).filter(|line| line.starts_with('{'));
-    let Some((line, marks)) = line.and_then(|line| Some((line, json::parse::<Marks>(line)?))) else { return Match::No };
+    let Some((line, marks)) = line.and_then(|line| Some((line, json::parse::<Marks>(line)?))) else { return Confidence::None };
     let linked = marks.uuid.is_some() && marks.session_id.is_some() && marks.timestamp.is_some();
     let linked = linked && marks.is_sidechain.is_none() && line.contains("\"parentUuid\":");
     let parts = marks.message.is_some_and(|message| message.parts.is_some());
-    Match::yes_if(linked && (parts || marks.system_payload.is_some()))
+    Confidence::certain_if(linked && (parts || marks.system_payload.is_some()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{detect, part};
-    use crate::agent::Match;
-    use crate::history::Part;
+    use crate::agent::Confidence;
+    use crate::history::FileRole;
 
     #[test]
     fn files_are_told_apart() {
-        assert_eq!(part(&["-home-user", "chats", "0a1b.jsonl"]), Some(Part::Session("0a1b")));
+        assert_eq!(part(&["-home-user", "chats", "0a1b.jsonl"]), Some(FileRole::Session("0a1b")));
         assert_eq!(part(&["-home-user", "subagents", "0a1b", "agent-1.jsonl"]), None);
         assert_eq!(part(&["-home-user", "chats", "0a1b.json"]), None);
     }
@@ -265,10 +258,10 @@ mod tests {
     #[test]
     fn the_log_is_told_from_what_is_printed() {
         let head = r#""uuid":"u","parentUuid":null,"sessionId":"s","timestamp":"t""#;
-        assert_eq!(detect(&format!(r#"{{{head},"type":"user","message":{{"role":"user","parts":[]}}}}"#)), Match::Yes);
-        assert_eq!(detect(&format!(r#"{{{head},"type":"system","subtype":"x","systemPayload":{{}}}}"#)), Match::Yes);
+        assert_eq!(detect(&format!(r#"{{{head},"type":"user","message":{{"role":"user","parts":[]}}}}"#)), Confidence::Certain);
+        assert_eq!(detect(&format!(r#"{{{head},"type":"system","subtype":"x","systemPayload":{{}}}}"#)), Confidence::Certain);
         let cousin = format!(r#"{{{head},"isSidechain":false,"type":"user","message":{{"role":"user","content":"a"}}}}"#);
-        assert_eq!(detect(&cousin), Match::No);
-        assert_eq!(detect(r#"{"type":"assistant","uuid":"u","session_id":"s","message":{"content":[]}}"#), Match::No);
+        assert_eq!(detect(&cousin), Confidence::None);
+        assert_eq!(detect(r#"{"type":"assistant","uuid":"u","session_id":"s","message":{"content":[]}}"#), Confidence::None);
     }
 }

@@ -1,20 +1,21 @@
-//! Plain text: what every agent prints when it is not asked for anything better. The answer is all of it, trimmed.
+//! Plain text, the fallback format of every agent: the answer is the trimmed text.
 
 use std::borrow::Cow;
 
-use super::{DialectEntry, Form, Match};
-use crate::dialect::{Dialect, End, Facts, Held, Verdict};
+use super::{Dialect, End, Facts, Held, Verdict};
+use crate::agent::{Confidence, DialectSpec};
 use crate::event::{EventKind, Outcome};
 use crate::line::Line;
 
-/// Plain text, the last entry of every agent.
-pub const DIALECT: DialectEntry = DialectEntry {
-    name: "text",
-    about: "plain text; all of it is the answer",
-    form: Form::Text,
-    detect: |_| Match::No,
-    reader: || Box::new(PlainText::default()),
-};
+/// The plain text dialect, last in every agent's list.
+pub fn dialect() -> DialectSpec {
+    dialect_of(PlainText::default)
+}
+
+/// The plain text dialect with an agent's own decoder.
+pub fn dialect_of<D: Dialect + 'static>(create: impl Fn() -> D + Send + Sync + 'static) -> DialectSpec {
+    DialectSpec::text("text", "plain text; all of it is the answer", |_| Confidence::None, create)
+}
 
 /// Every line is a piece of the answer.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub struct PlainText {
 
 impl PlainText {
     /// What was said so far does not belong to the answer.
-    pub(super) fn start_over(&mut self) {
+    pub fn start_over(&mut self) {
         self.answer.clear();
     }
 }
@@ -50,14 +51,14 @@ impl Dialect for PlainText {
 }
 
 /// Plain text of an agent whose exit codes say more than that it failed.
-pub(super) struct WithEnding {
+pub struct WithEnding {
     text: PlainText,
     ending: fn(Verdict, &End) -> Verdict,
 }
 
 impl WithEnding {
     /// Text whose verdict that function has the last word on.
-    pub(super) fn new(ending: fn(Verdict, &End) -> Verdict) -> Self {
+    pub fn new(ending: fn(Verdict, &End) -> Verdict) -> Self {
         Self { text: PlainText::default(), ending }
     }
 }

@@ -68,7 +68,8 @@ pub fn judge(exceptions: &[Exception], scenario: &str, differences: &[Difference
 /// Why a CLI is not told a scenario, if so.
 pub fn not_applicable(recipe: &Recipe, scenario: &Scenario) -> Option<&'static str> {
     let whole = |exception: &&Exception| exception.aspect == Aspect::Run && exception.scenarios.contains(&scenario.name);
-    let claimed = agent::find(recipe.id).map_or(&[][..], |agent| agent.launch.can.permissions);
+    let registry = agent::builtin();
+    let claimed = registry.find(recipe.id).map_or(&[][..], |agent| &agent.launch.capabilities.permissions);
     let refused = scenario.runs.iter().any(|run| !claimed.contains(&run.permission));
     let why = recipe.exceptions.iter().find(whole).map(|exception| exception.why);
     why.or_else(|| refused.then_some("`sabir run` does not promise that level for it, and refuses."))

@@ -74,10 +74,10 @@ fn names() -> String {
 fn seed(name: &str, agents: &[&str]) -> Result<PathBuf> {
     let corpus = crate::root().join("fuzz/corpus").join(name);
     std::fs::create_dir_all(&corpus)?;
-    for agent in agent::ALL {
-        let own = agents.iter().position(|name| *name == agent.id.0);
+    for agent in &agent::builtin() {
+        let own = agents.iter().position(|name| *name == agent.id.as_str());
         let Some(index) = own.or_else(|| agents.iter().position(|name| *name == "auto")) else { continue };
-        let fixtures = crate::root().join("crates/sabir-core/fixtures").join(agent.id.0);
+        let fixtures = crate::root().join("crates/sabir-core/fixtures").join(agent.id.as_str());
         for case in std::fs::read_dir(fixtures).into_iter().flatten() {
             let case = case?.path();
             let Ok(input) = std::fs::read(case.join("input")) else { continue };

@@ -18,8 +18,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let agent = agent::find(&arguments.agent).with_context(|| format!("there is no agent named {}", arguments.agent))?;
-    let folder = crate::root().join("crates/sabir-core/src/agent").join(agent.id.0.replace('-', "_"));
+    let registry = agent::builtin();
+    let agent = registry.find(&arguments.agent).with_context(|| format!("there is no agent named {}", arguments.agent))?;
+    let folder = crate::root().join("crates/sabir-core/src/agent").join(agent.id.as_str().replace('-', "_"));
     let path = folder.join("shapes.txt");
     let list = fs::read_to_string(&path).with_context(|| format!("{} has no list of shapes", agent.id))?;
     let mut drift = Drift::new(Shapes::parse(&list));

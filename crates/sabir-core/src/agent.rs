@@ -62,7 +62,7 @@ pub struct Agent {
     /// Identifier, unique in a registry.
     pub id: AgentId,
     /// Other names that users may type.
-    pub aliases: Vec<Cow<'static, str>>,
+    pub aliases: Vec<String>,
     /// Display name.
     pub title: Cow<'static, str>,
     /// Output formats in order of preference, plain text last.
@@ -94,8 +94,8 @@ impl Agent {
 
     /// Sets other names that users may type.
     #[must_use]
-    pub fn aliases<const N: usize>(mut self, aliases: [&'static str; N]) -> Self {
-        self.aliases = aliases.map(Cow::Borrowed).to_vec();
+    pub fn aliases<const N: usize>(mut self, aliases: [&str; N]) -> Self {
+        self.aliases = aliases.map(str::to_owned).to_vec();
         self
     }
 

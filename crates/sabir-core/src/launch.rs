@@ -110,15 +110,15 @@ pub struct LaunchSpec {
     /// How its standard output is captured.
     pub stdout: StdoutCapture,
     /// Environment variables passed to it beside the basic ones; a `*` at the end matches any suffix.
-    pub environment: Vec<Cow<'static, str>>,
+    pub environment: Vec<String>,
     /// Environment variables that hold an API key; one of them is enough.
-    pub keys: Vec<Cow<'static, str>>,
+    pub keys: Vec<String>,
     /// Files below the home folder that exist after a login.
-    pub logins: Vec<Cow<'static, str>>,
+    pub logins: Vec<String>,
     /// Command that installs it.
     pub install: Cow<'static, str>,
     /// Versions whose output was recorded and is decoded exactly.
-    pub recorded_versions: Vec<Cow<'static, str>>,
+    pub recorded_versions: Vec<String>,
     command: Arc<dyn Fn(&Request<'_>) -> CommandLine + Send + Sync>,
 }
 
@@ -171,20 +171,20 @@ impl LaunchSpec {
 
     /// Sets the environment variables that the agent gets.
     #[must_use]
-    pub fn environment<const N: usize>(self, names: [&'static str; N]) -> Self {
-        Self { environment: names.map(Cow::Borrowed).to_vec(), ..self }
+    pub fn environment<const N: usize>(self, names: [&str; N]) -> Self {
+        Self { environment: names.map(str::to_owned).to_vec(), ..self }
     }
 
     /// Sets the environment variables that hold an API key.
     #[must_use]
-    pub fn keys<const N: usize>(self, names: [&'static str; N]) -> Self {
-        Self { keys: names.map(Cow::Borrowed).to_vec(), ..self }
+    pub fn keys<const N: usize>(self, names: [&str; N]) -> Self {
+        Self { keys: names.map(str::to_owned).to_vec(), ..self }
     }
 
     /// Sets the files below the home folder that exist after a login.
     #[must_use]
-    pub fn logins<const N: usize>(self, paths: [&'static str; N]) -> Self {
-        Self { logins: paths.map(Cow::Borrowed).to_vec(), ..self }
+    pub fn logins<const N: usize>(self, paths: [&str; N]) -> Self {
+        Self { logins: paths.map(str::to_owned).to_vec(), ..self }
     }
 
     /// Sets the command that installs the agent.
@@ -195,8 +195,8 @@ impl LaunchSpec {
 
     /// Sets the versions whose output was recorded.
     #[must_use]
-    pub fn recorded_versions<const N: usize>(self, versions: [&'static str; N]) -> Self {
-        Self { recorded_versions: versions.map(Cow::Borrowed).to_vec(), ..self }
+    pub fn recorded_versions<const N: usize>(self, versions: [&str; N]) -> Self {
+        Self { recorded_versions: versions.map(str::to_owned).to_vec(), ..self }
     }
 }
 
@@ -210,7 +210,7 @@ impl fmt::Debug for LaunchSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// The first of these names that is on the search path.
-    Named(Vec<Cow<'static, str>>),
+    Named(Vec<String>),
     /// Sabir itself, with one of its own commands.
     Own,
     /// The system's shell.
@@ -219,8 +219,8 @@ pub enum Program {
 
 impl Program {
     /// The first of these names that is on the search path.
-    pub fn named<const N: usize>(names: [&'static str; N]) -> Self {
-        Self::Named(names.map(Cow::Borrowed).to_vec())
+    pub fn named<const N: usize>(names: [&str; N]) -> Self {
+        Self::Named(names.map(str::to_owned).to_vec())
     }
 }
 

@@ -164,7 +164,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
             let tokens = |count: u64| told.then(|| whole_number(count));
             insert.execute(params![
                 session.id,
-                session.agent.id.0,
+                session.agent.id.as_str(),
                 account.version(),
                 session.account(subject.logs).cwd(),
                 account.title(),
@@ -189,7 +189,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
             let spent = &response.spent;
             insert.execute(params![
                 session.id,
-                session.agent.id.0,
+                session.agent.id.as_str(),
                 session.account(subject.logs).cwd(),
                 time(Some(response.at)),
                 model,
@@ -270,7 +270,7 @@ struct Call {
 
 impl Rows<'_> {
     fn event(&mut self, session: &Session, event: &Event<'_>, open: &mut BTreeMap<String, Call>) -> rusqlite::Result<()> {
-        let (id, agent) = (session.id.as_str(), session.agent.id.0);
+        let (id, agent) = (session.id.as_str(), session.agent.id.as_str());
         let at = event.at.map(|at| at.to_string());
         let parent = event.parent_tool_call_id.as_deref();
         if let Some(insert) = &mut self.events {

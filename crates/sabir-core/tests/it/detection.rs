@@ -44,7 +44,7 @@ fn json_fixtures() -> impl Iterator<Item = Fixture> {
 
 /// How to decode a fixture: with its agent named, and without where the stream tells it.
 fn starts(fixture: &Fixture) -> Vec<Start> {
-    let found = Start { resumed: fixture.case.resumed, ..Start::auto() };
+    let found = Start { resumed: fixture.case.resumed, ..Start::detect(sabir_core::agent::builtin()) };
     [fixture.named()].into_iter().chain(fixture.case.detect.then_some(found)).collect()
 }
 
@@ -219,7 +219,7 @@ const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"n
 #[test]
 fn events_of_a_printed_array_come_with_its_elements() {
     let input = format!("[\n{INIT},\n{ANSWER},\n{RESULT}\n]\n");
-    let (events, counts) = events_by_line(Start::auto(), &input);
+    let (events, counts) = events_by_line(Start::detect(sabir_core::agent::builtin()), &input);
     assert!(counts[0] == 0 && counts[1] > 0 && counts[2] > counts[1], "{counts:?}");
     assert_eq!(result(&events).text.as_deref(), Some("Done."));
 }
@@ -228,7 +228,7 @@ fn events_of_a_printed_array_come_with_its_elements() {
 fn noise_inside_a_printed_array_is_passed_over() {
     let pretty = respaced(ANSWER, true).replacen('\n', "\n[WARN] slow disk\n", 3);
     let input = format!("[\n{INIT},\nnote: x\n{pretty},\n{RESULT}\n]\n");
-    let (events, _) = events_by_line(Start::auto(), &input);
+    let (events, _) = events_by_line(Start::detect(sabir_core::agent::builtin()), &input);
     let result = result(&events);
     assert_eq!((result.text.as_deref(), result.unrecognized.lines), (Some("Done."), 4));
 }
@@ -238,14 +238,14 @@ fn more_noise_than_is_held_comes_out_and_json_is_still_found() {
     let lines = 1024 * 1024 / 40;
     let noise = "[DEBUG] a line of a log that has no end\n".repeat(lines);
     let stream = format!("{INIT}\n{ANSWER}\n{RESULT}\n");
-    let plain = decode(Start::named("claude-code").expect("an agent"), stream.as_bytes(), &End::default());
+    let plain = decode(Start::of(crate::agent("claude-code")), stream.as_bytes(), &End::default());
 
-    let start = Start::named("claude-code").expect("an agent");
+    let start = Start::of(crate::agent("claude-code"));
     let (events, counts) = events_by_line(start, &format!("{noise}{stream}"));
     assert!(counts[lines - 1] > 0, "nothing comes out while the noise goes on");
     assert_eq!(meaning(&events), meaning(&plain));
 
-    let (events, _) = events_by_line(Start::auto(), &format!("{noise}{stream}"));
+    let (events, _) = events_by_line(Start::detect(sabir_core::agent::builtin()), &format!("{noise}{stream}"));
     let result = result(&events);
     assert_eq!((result.detection, result.text.as_deref()), (Some(Detection::Guess), Some("Done.")));
     let told =
@@ -255,7 +255,7 @@ fn more_noise_than_is_held_comes_out_and_json_is_still_found() {
 
 #[test]
 fn lines_of_a_run_are_not_held_up_by_noise() {
-    let start = Start { structured: true, ..Start::named("claude-code").expect("an agent") };
+    let start = Start { structured: true, ..Start::of(crate::agent("claude-code")) };
     let (events, counts) = events_by_line(start, &format!("{}{INIT}\n{ANSWER}\n{RESULT}\n", noise(60)));
     assert!(counts[59] > 1, "{counts:?}");
     assert_eq!(result(&events).text.as_deref(), Some("Done."));
@@ -264,10 +264,10 @@ fn lines_of_a_run_are_not_held_up_by_noise() {
 #[test]
 fn text_stays_text_however_it_looks() {
     let text = "Here it is:\n[\n  {\n    \"a\": 1\n  }\n]\n{\n  int x;\n}\n";
-    let events = decode(Start::named("claude-code").expect("an agent"), text.as_bytes(), &End::default());
+    let events = decode(Start::of(crate::agent("claude-code")), text.as_bytes(), &End::default());
     assert_eq!(result(&events).text.as_deref(), Some(text.trim()));
     let long = format!("{text}{}", "more text\n".repeat(120_000));
-    let events = decode(Start::named("claude-code").expect("an agent"), long.as_bytes(), &End::default());
+    let events = decode(Start::of(crate::agent("claude-code")), long.as_bytes(), &End::default());
     assert_eq!(result(&events).text.as_deref(), Some(long.trim()));
 }
 
@@ -275,7 +275,7 @@ fn text_stays_text_however_it_looks() {
 fn a_value_that_is_too_large_is_an_error_and_the_next_one_is_read() {
     let large = "x".repeat(65 << 20);
     let input = format!("[\n{INIT},\n{{\"type\":\"user\",\n\"text\":\"{large}\"}},\n{ANSWER},\n{RESULT}\n]\n");
-    let result = result(&decode(Start::auto(), input.as_bytes(), &End::default()));
+    let result = result(&decode(Start::detect(sabir_core::agent::builtin()), input.as_bytes(), &End::default()));
     assert_eq!(result.text.as_deref(), Some("Done."));
     assert!(result.errors.iter().any(|error| error.message.contains("too large")), "{:?}", result.errors);
 }
@@ -306,13 +306,13 @@ fn agents_are_certain_only_by_fields_of_their_own() {
         ("Plain text.", "localexec", true),
         (r#"{"some":"json"}"#, "unknown", true),
     ] {
-        let found = result(&decode(Start::auto(), stream.as_bytes(), &End::default()));
+        let found = result(&decode(Start::detect(sabir_core::agent::builtin()), stream.as_bytes(), &End::default()));
         assert_eq!((&*found.agent, found.detection.is_none()), (agent, is_certain), "{stream}");
-        if sabir_core::agent::find(agent).is_some() {
-            let named = Start::named(agent).expect("an agent");
+        if sabir_core::agent::builtin().find(agent).is_some() {
+            let named = Start::of(crate::agent(agent));
             assert_eq!(result(&decode(named, stream.as_bytes(), &End::default())).detection, None, "{stream}");
         }
     }
-    let log = decode(Start::named("pi").expect("an agent"), first_pi.as_bytes(), &End::default());
+    let log = decode(Start::of(crate::agent("pi")), first_pi.as_bytes(), &End::default());
     assert!(log.iter().any(|event| matches!(event.kind, EventKind::Prompt { .. })), "the log is not read as a stream");
 }

@@ -51,15 +51,16 @@ pub(crate) struct Fixture {
 pub(crate) fn all() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let mut fixtures = Vec::new();
-    for agent in agent::ALL {
-        let folders = fs::read_dir(root.join(agent.id.0)).into_iter().flatten().map(|entry| entry.expect("an entry").path());
+    for agent in &agent::builtin() {
+        let folders =
+            fs::read_dir(root.join(agent.id.as_str())).into_iter().flatten().map(|entry| entry.expect("an entry").path());
         for folder in folders {
             let case =
                 fs::read_to_string(folder.join("case.toml")).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
             let case: Case = toml::from_str(&case).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
             assert!(!case.about.is_empty(), "{} says what it shows", folder.display());
             let input = fs::read(folder.join("input")).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-            let agent = case.agent.clone().unwrap_or_else(|| agent.id.0.to_owned());
+            let agent = case.agent.clone().unwrap_or_else(|| agent.id.to_string());
             fixtures.push(Fixture { folder, agent, case, input });
         }
     }
@@ -83,7 +84,7 @@ pub(crate) fn decode(start: Start, input: &[u8], end: &End) -> Vec<Event<'static
 impl Fixture {
     /// The run as somebody knows it who started the agent.
     pub(crate) fn named(&self) -> Start {
-        Start { resumed: self.case.resumed, ..Start::named(&self.agent).expect("a known agent") }
+        Start { resumed: self.case.resumed, ..Start::of(crate::agent(&self.agent)) }
     }
 
     pub(crate) fn end(&self) -> End {
@@ -152,7 +153,11 @@ fn around_lists(result: SessionResult) {
 fn streams_tell_their_agent() {
     for fixture in all().into_iter().filter(|fixture| fixture.case.detect) {
         let named = decode(fixture.named(), &fixture.input, &fixture.end());
-        let mut found = decode(Start { resumed: fixture.case.resumed, ..Start::auto() }, &fixture.input, &fixture.end());
+        let mut found = decode(
+            Start { resumed: fixture.case.resumed, ..Start::detect(sabir_core::agent::builtin()) },
+            &fixture.input,
+            &fixture.end(),
+        );
         // Who names the agent has no doubts; a stream without fields of its own leaves some.
         if let EventKind::Started { detection, .. } = &mut found[0].kind {
             *detection = None;
@@ -165,7 +170,7 @@ fn streams_tell_their_agent() {
 #[test]
 fn events_read_back_what_they_write() {
     for fixture in all() {
-        for event in decode(Start::auto(), &fixture.input, &fixture.end()) {
+        for event in decode(Start::detect(sabir_core::agent::builtin()), &fixture.input, &fixture.end()) {
             let mut json = Vec::new();
             event.write_json(&mut json);
             let json = String::from_utf8(json).expect("JSON is UTF-8");
@@ -180,7 +185,7 @@ fn events_read_back_what_they_write() {
 fn recorded_events_read_again_as_they_were() {
     for fixture in all() {
         let first = decode(fixture.named(), &fixture.input, &fixture.end());
-        let again = decode(Start::auto(), jsonl(&first).as_bytes(), &End::default());
+        let again = decode(Start::detect(sabir_core::agent::builtin()), jsonl(&first).as_bytes(), &End::default());
         // A line number is of the text that was read, which is another one now.
         let told = |events: &[Event<'static>]| -> Vec<Event<'static>> {
             events.iter().cloned().map(|event| Event { line: None, ..event }).collect()

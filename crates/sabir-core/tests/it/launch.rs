@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sabir_core::agent;
-use sabir_core::launch::{Permission, PromptBy, Request, Session};
+use sabir_core::launch::{Permission, PromptTransport, Request, Session};
 
 /// What may be asked, and what it is called in the list.
 fn requests() -> Vec<(&'static str, Request<'static>)> {
@@ -27,16 +27,16 @@ fn requests() -> Vec<(&'static str, Request<'static>)> {
 /// Everything that `sabir run` can start, as text.
 fn listed() -> String {
     let mut text = String::new();
-    for agent in agent::ALL {
+    for agent in &agent::builtin() {
         let _ = writeln!(text, "{}", agent.id);
         for (name, request) in requests() {
             match agent.command(&request) {
                 Ok(line) => {
                     let variables = line.environment.iter().map(|(name, value)| format!("{name}={value} "));
                     let prompt = match line.prompt {
-                        PromptBy::Stdin => " <PROMPT".to_owned(),
-                        PromptBy::Arguments => String::new(),
-                        PromptBy::File(flag) => format!(" {flag} FILE"),
+                        PromptTransport::Stdin => " <PROMPT".to_owned(),
+                        PromptTransport::Arguments => String::new(),
+                        PromptTransport::File(flag) => format!(" {flag} FILE"),
                     };
                     let _ = writeln!(text, "  {name}: {}{}{prompt}", variables.collect::<String>(), line.arguments.join(" "));
                 }
@@ -62,11 +62,11 @@ fn command_lines_are_as_they_were_seen_to_work() {
 
 #[test]
 fn a_refusal_says_what_is_possible() {
-    for agent in agent::ALL {
+    for agent in &agent::builtin() {
         for (name, request) in requests() {
             if let Err(refusal) = agent.command(&request) {
-                assert!(refusal.what.starts_with(agent.title), "{} {name}", agent.id);
-                assert!(refusal.can.contains(agent.id.0), "{} {name}: {}", agent.id, refusal.can);
+                assert!(refusal.what.starts_with(&*agent.title), "{} {name}", agent.id);
+                assert!(refusal.can.contains(agent.id.as_str()), "{} {name}: {}", agent.id, refusal.can);
             }
         }
     }
@@ -74,7 +74,7 @@ fn a_refusal_says_what_is_possible() {
 
 #[test]
 fn a_session_id_cannot_be_a_flag() {
-    for agent in agent::ALL.iter().filter(|agent| agent.launch.can.resume) {
+    for agent in agent::builtin().iter().filter(|agent| agent.launch.capabilities.resume) {
         for id in ["", "--dangerously", "-x"] {
             let request = Request { prompt: "x", session: Session::Resume(id), ..Request::default() };
             assert!(agent.command(&request).is_err(), "{}: {id}", agent.id);
@@ -86,9 +86,9 @@ fn a_session_id_cannot_be_a_flag() {
 fn no_prompt_reaches_a_command_line_that_could_take_it_otherwise() {
     // Those three have no other way in; the prompt of a shell is its command.
     const BY_ARGUMENT: [&str; 3] = ["cline", "bob", "localexec"];
-    for agent in agent::ALL {
+    for agent in &agent::builtin() {
         let line = agent.command(&Request { prompt: "secret words", ..Request::default() }).expect("a command");
         let shown = line.arguments.iter().any(|argument| argument.contains("secret words"));
-        assert_eq!(shown, BY_ARGUMENT.contains(&agent.id.0), "{}", agent.id);
+        assert_eq!(shown, BY_ARGUMENT.contains(&agent.id.as_str()), "{}", agent.id);
     }
 }

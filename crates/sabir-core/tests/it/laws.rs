@@ -14,9 +14,10 @@ use serde_json::Value;
 use crate::fixtures;
 
 /// Every agent, and the one that the stream tells.
-fn starts() -> impl Iterator<Item = (&'static str, Start)> {
-    let named = agent::ALL.iter().map(|agent| (agent.id.0, Start { agent: Some(agent), ..Start::auto() }));
-    named.chain([("auto", Start::auto())])
+fn starts() -> impl Iterator<Item = (String, Start)> {
+    let registry = agent::builtin();
+    let named = registry.iter().map(|agent| (agent.id.to_string(), Start::of(agent.clone())));
+    named.chain([("auto".to_owned(), Start::detect(registry.clone()))]).collect::<Vec<_>>().into_iter()
 }
 
 /// Decodes a stream that comes in chunks.

@@ -15,13 +15,13 @@ fn a_log_says_the_same_in_short_and_whole() {
     let mut logs = 0;
     for fixture in fixtures::all() {
         let name = fixture.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        let history = agent::find(&fixture.agent).expect("a known agent").history;
-        let Some(history) = history.filter(|_| name.starts_with("history-")) else { continue };
+        let agent = crate::agent(&fixture.agent);
+        let Some(log) = agent.log.as_ref().filter(|_| name.starts_with("history-")) else { continue };
         logs += 1;
 
         let mut ledger = Ledger::default();
         for raw in line::split(&fixture.input) {
-            (history.note)(&mut ledger, raw.to_line(None, line::Source::Stdout).text.as_bytes());
+            log.scan(&mut ledger, raw.to_line(None, line::Source::Stdout).text.as_bytes());
         }
         let mut short = ledger.spent();
         for (model, claimed) in &ledger.claimed {
@@ -35,7 +35,7 @@ fn a_log_says_the_same_in_short_and_whole() {
         let mut calls = 0;
         let mut session = None;
         let mut ended = Outcome::Incomplete;
-        for event in fixtures::decode(Start::named(&fixture.agent).expect("a known agent"), &fixture.input, &fixture.end()) {
+        for event in fixtures::decode(Start::of(crate::agent(&fixture.agent)), &fixture.input, &fixture.end()) {
             if let Some(spent) = Spent::of_event(&event.kind) {
                 whole.add(&spent);
             }
@@ -48,7 +48,7 @@ fn a_log_says_the_same_in_short_and_whole() {
         }
         assert_eq!(short, whole, "{}", fixture.folder.display());
         // Of a database each session has a ledger of its own; here all of them are in one.
-        if !history.roots.iter().any(|root| Path::new(root.below).extension().is_some_and(|end| end == "db")) {
+        if !log.roots.iter().any(|root| Path::new(&*root.subpath).extension().is_some_and(|end| end == "db")) {
             assert_eq!(ledger.session.as_deref(), session.as_deref(), "{}", fixture.folder.display());
         }
         assert_eq!(ledger.outcome.unwrap_or(Outcome::Incomplete), ended, "{}", fixture.folder.display());
@@ -64,7 +64,9 @@ fn a_log_says_the_same_in_short_and_whole() {
 #[test]
 fn what_is_not_looked_at_is_no_log() {
     let mut histories = 0;
-    for (history, only) in agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).filter_map(|h| Some((h, h.only?))) {
+    let registry = agent::builtin();
+    let logs = registry.iter().filter_map(|agent| agent.log.as_ref());
+    for (log, only) in logs.filter_map(|log| Some((log, log.filter.as_ref()?))) {
         histories += 1;
         // Names that logs have somewhere.
         let names =
@@ -72,7 +74,7 @@ fn what_is_not_looked_at_is_no_log() {
         for others in names.iter().filter(|name| **name != only.name).flat_map(|name| names.map(|last| [*name, last])) {
             for count in 1..=others.len() {
                 let path: Vec<&str> = std::iter::repeat_n("folder", only.depth).chain(others[..count].iter().copied()).collect();
-                assert_eq!((history.part)(&path), None, "{path:?}");
+                assert_eq!(log.classify(&path), None, "{path:?}");
             }
         }
     }

@@ -13,3 +13,8 @@ mod run;
 mod seeds;
 mod tidy;
 mod views;
+
+/// The built-in agent of that name.
+fn agent(name: &str) -> std::sync::Arc<sabir_core::agent::Agent> {
+    std::sync::Arc::clone(sabir_core::agent::builtin().find(name).expect("a known agent"))
+}

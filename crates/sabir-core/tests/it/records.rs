@@ -96,7 +96,7 @@ fn arguments_over_several_lines_are_one_line_with_the_same_value() {
 #[test]
 fn records_of_every_fixture_are_lines() {
     for fixture in fixtures::all() {
-        let start = Start::named(&fixture.agent).expect("a known agent");
+        let start = Start::of(crate::agent(&fixture.agent));
         let events = fixtures::decode(start, &fixture.input, &End::default());
         check_all_writers(&events, &fixture.folder.display().to_string());
     }
@@ -162,7 +162,7 @@ proptest! {
              {{\"type\":\"user\",\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":{text}}}]}}}}\n\
              {{\"type\":\"result\",\"result\":{text}}}\n"
         );
-        let start = Start::named("claude-code").expect("a known agent");
+        let start = Start::of(crate::agent("claude-code"));
         check_all_writers(&fixtures::decode(start, stream.as_bytes(), &End::default()), "decoded");
     }
 }

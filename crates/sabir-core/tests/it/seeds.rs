@@ -13,7 +13,7 @@ use crate::fixtures::decode;
 use crate::run::{Run, records};
 
 fn stream(agent: &str, input: &str) -> Vec<Event<'static>> {
-    decode(Start::named(agent).expect("a known agent"), input.as_bytes(), &End { exit_code: Some(0), ..End::default() })
+    decode(Start::of(crate::agent(agent)), input.as_bytes(), &End { exit_code: Some(0), ..End::default() })
 }
 
 mod perstack {
@@ -294,7 +294,7 @@ mod vocabulary {
     #[test]
     fn standard_error_is_activity_cut_at_240_characters() {
         let said = |text: String| {
-            let mut decoder = Decoder::new(Start::named("localexec").expect("a known agent"));
+            let mut decoder = Decoder::new(Start::of(crate::agent("localexec")));
             let mut events = Vec::new();
             decoder.line(&Line { source: Source::Stderr, ..Line::of(1, text) }, &mut events);
             decoder.end(&End::default(), &mut events);

@@ -169,7 +169,7 @@ fn words_stay_in_their_rooms() {
 #[test]
 fn an_agent_sees_the_vocabulary_and_no_other_agent() {
     const FOLDER: &str = "crates/sabir-core/src/agent/";
-    let modules: Vec<String> = agent::ALL.iter().map(|agent| agent.id.0.replace('-', "_")).collect();
+    let modules: Vec<String> = agent::builtin().iter().map(|agent| agent.id.as_str().replace('-', "_")).collect();
     let mut wrong = String::new();
     for source in sources().iter().filter(|source| source.path.starts_with(FOLDER)) {
         let own = source.path[FOLDER.len()..].split(['/', '.']).next().unwrap_or_default();
@@ -198,8 +198,8 @@ fn an_agent_sees_the_vocabulary_and_no_other_agent() {
 fn every_agent_has_a_file_and_fixtures() {
     let mut wrong = String::new();
     let core = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for agent in agent::ALL {
-        let id = agent.id.0;
+    for agent in &agent::builtin() {
+        let id = agent.id.as_str();
         if !core.join(format!("src/agent/{}.rs", id.replace('-', "_"))).is_file() {
             let _ = writeln!(wrong, "{id}: no file in src/agent/");
         }
@@ -210,7 +210,7 @@ fn every_agent_has_a_file_and_fixtures() {
         if agent.dialects.is_empty() || agent.title.is_empty() {
             let _ = writeln!(wrong, "{id}: no dialect or no title");
         }
-        for dialect in agent.dialects {
+        for dialect in &agent.dialects {
             if agent.dialects.iter().filter(|other| other.name == dialect.name).count() > 1 {
                 let _ = writeln!(wrong, "{id}: two dialects are called {}", dialect.name);
             }
@@ -221,7 +221,9 @@ fn every_agent_has_a_file_and_fixtures() {
 
 #[test]
 fn no_two_agents_share_a_name() {
-    let names: Vec<&str> = agent::ALL.iter().flat_map(|agent| agent.aliases.iter().copied().chain([agent.id.0])).collect();
+    let registry = agent::builtin();
+    let names: Vec<&str> =
+        registry.iter().flat_map(|agent| agent.aliases.iter().map(String::as_str).chain([agent.id.as_str()])).collect();
     for name in &names {
         assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
     }

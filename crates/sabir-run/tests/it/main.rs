@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sabir_core::agent;
 use sabir_core::event::{Event, EventKind, Outcome, RunId};
-use sabir_core::launch::{CommandLine, Output, PromptBy, Request};
+use sabir_core::launch::{CommandLine, PromptTransport, Request, StdoutCapture};
 use sabir_run::{Controller, Ended, Grace, Plan, Sink};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
@@ -31,7 +31,8 @@ impl Sink for Kept {
 
 /// A script in a folder of its own that plays Claude Code.
 fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
-    let agent = agent::find("claude-code").expect("an agent");
+    let registry = agent::builtin();
+    let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
     fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
@@ -55,7 +56,7 @@ fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
 }
 
 /// Both ways in which an output can be taken.
-const OUTPUTS: [Output; 2] = [Output::Pipe, Output::File];
+const OUTPUTS: [StdoutCapture; 2] = [StdoutCapture::Pipe, StdoutCapture::File];
 
 #[test]
 fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
@@ -87,7 +88,7 @@ fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
 fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
-    let command = CommandLine::default().prompt_by(PromptBy::File("--message-file"));
+    let command = CommandLine::default().prompt_by(PromptTransport::File("--message-file"));
     let (ended, _) = run(Plan { command, ..plan(&folder, &text) });
     assert_eq!(ended.outcome, Outcome::Completed);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sabir_core::event::{Event, EventKind, Outcome, Timeout};
-use sabir_core::launch::Output;
+use sabir_core::launch::StdoutCapture;
 use sabir_run::{Controller, Ended, Limits, Plan, Sink};
 
 use crate::{INIT, RESULT, plan};
@@ -23,7 +23,7 @@ impl<F: FnMut(&EventKind<'_>)> Sink for Each<F> {
 /// A script whose output is a file. A run that would wait for ever ends, with another outcome than the one that is wanted.
 fn file(folder: &tempfile::TempDir, text: &str) -> Plan {
     let limits = Limits { run: Some(Duration::from_secs(60)), ..Limits::default() };
-    Plan { output: Output::File, limits, ..plan(folder, text) }
+    Plan { output: StdoutCapture::File, limits, ..plan(folder, text) }
 }
 
 fn run_with(plan: Plan, controller: &Controller, each: impl FnMut(&EventKind<'_>)) -> Ended {

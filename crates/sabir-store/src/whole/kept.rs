@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use sabir_core::agent::Registry;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
@@ -126,7 +127,7 @@ impl Unfinished {
 }
 
 /// Decodes the raw lines of a run anew, with the dialects of this version; what of the journal can't be read.
-pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
+pub fn decoded_anew(folder: &RunFolder, registry: &Registry, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
     let live = folder.is_live();
     let mut reader = open(folder)?;
     let mut anew = Anew { decoder: None, end: None, unfinished: Unfinished::default() };
@@ -136,7 +137,8 @@ pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io:
             Kind::Meta => {
                 anew.end(take);
                 let meta: Meta = serde_json::from_slice(record.payload)?;
-                let start = Start::named(&meta.agent).unwrap_or_else(Start::auto);
+                let agent = registry.find(&meta.agent).cloned();
+                let start = agent.map_or_else(|| Start::detect(registry.clone()), Start::of);
                 let (agent_version, run_id) = (meta.agent_version, RunId::from(meta.run_id.as_str()));
                 let mut new = Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start });
                 begin(&mut new, &mut |event| anew.tell(event, take));

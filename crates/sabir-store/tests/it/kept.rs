@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sabir_core::agent::builtin;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
@@ -32,7 +33,7 @@ const LINES: &str = concat!(
 fn watched(home: &Home, agent: &str, printed: &str, end: Option<&End>) {
     let (journal, at) = (Journal::open(home, RUN).expect("opened"), Timestamp::parse("2026-11-15T10:00:00.000Z"));
     journal.meta(&Meta { run_id: RUN.to_owned(), agent: agent.to_owned(), started: at, ..Meta::default() });
-    let start = Start::named(agent).expect("an agent");
+    let start = Start::of(builtin().find(agent).expect("a known agent").clone());
     let mut decoder = Decoder::new(Start { run_id: RunId::from(RUN), at, structured: true, ..start });
     let keep = |events: &[Event<'_>]| {
         events.iter().for_each(|event| journal.event(|out| event.write_json(out)));
@@ -62,7 +63,7 @@ fn watched(home: &Home, agent: &str, printed: &str, end: Option<&End>) {
 }
 
 fn listed(home: &Home) -> Past {
-    past::load(&Places::default(), Some(home), None, |_| true, &mut |_, _| {})
+    past::load(&Places { registry: builtin(), ..Places::default() }, Some(home), None, |_| true, &mut |_, _| {})
 }
 
 /// The events that were made then, which must be those that are made now.
@@ -71,7 +72,7 @@ fn both(home: &Home) -> Vec<EventKind<'static>> {
     let past = listed(home);
     let kind = |event: &Event<'_>| event.kind.clone().into_owned();
     let damage = past.decode(&past.sessions[0], &mut |event| then.push(kind(event))).expect("readable");
-    whole::decoded_anew(&home.run(RUN).expect("an id"), &mut |event| now.push(kind(event))).expect("readable");
+    whole::decoded_anew(&home.run(RUN).expect("an id"), &builtin(), &mut |event| now.push(kind(event))).expect("readable");
     assert_eq!((&now, damage), (&then, Damage::default()));
     then
 }
@@ -126,7 +127,8 @@ fn reused_run_id_keeps_runs_apart() {
     reuse_id(&home, "second", None);
     reuse_id(&home, "third", Some(&end));
     let index = home.index();
-    let load = |index| past::load(&Places::default(), Some(&home), index, |_| true, &mut |_, _| {});
+    let load =
+        |index| past::load(&Places { registry: builtin(), ..Places::default() }, Some(&home), index, |_| true, &mut |_, _| {});
     // Without an index, with a new one, and with one that knows the runs.
     for index in [None, Some(&*index), Some(&*index)] {
         let past = load(index);
@@ -150,7 +152,7 @@ fn reused_run_id_keeps_runs_apart() {
             let raw = String::from_utf8(raw).expect("text");
             assert_eq!(raw.lines().count(), LINES.lines().count(), "one run's lines");
             let folder = whole::run_of(session, &past.logs).expect("a run");
-            assert_eq!(whole::decoded_anew(folder, &mut |_| {}).expect("readable"), Damage::default());
+            assert_eq!(whole::decoded_anew(folder, &builtin(), &mut |_| {}).expect("readable"), Damage::default());
         }
     }
 }
@@ -221,7 +223,7 @@ fn damage_is_told() {
     let past = listed(&home);
     let damage = past.decode(&past.sessions[0], &mut |_| {}).expect("readable");
     assert!(damage.places > 0 && damage.missing > 0, "{damage:?}");
-    assert_eq!(whole::decoded_anew(&folder, &mut |_| {}).expect("readable"), damage);
+    assert_eq!(whole::decoded_anew(&folder, &builtin(), &mut |_| {}).expect("readable"), damage);
     assert_eq!(whole::raw(&past.sessions[0], &past.logs, &mut |_| true).expect("readable"), damage);
 }
 
@@ -232,7 +234,8 @@ fn lists_and_questions_report_a_damaged_journal() {
     watched(&home, "claude-code", LINES, Some(&end));
     assert!(listed(&home).damaged.is_empty());
     let index = home.index();
-    let indexed = || past::load(&Places::default(), Some(&home), Some(&index), |_| true, &mut |_, _| {});
+    let indexed =
+        || past::load(&Places { registry: builtin(), ..Places::default() }, Some(&home), Some(&index), |_| true, &mut |_, _| {});
     assert!(indexed().damaged.is_empty());
     let segment = home.run(RUN).expect("an id").segment(1);
     let mut bytes = fs::read(&segment).expect("readable");

@@ -117,7 +117,7 @@ fn overlap(text: &str, mark: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileRole, Narration};
+    use super::{Narration, Part};
 
     /// The parts of a text given in pieces, neighbours of one kind joined.
     fn parts(pieces: &[&str]) -> Vec<(char, String)> {

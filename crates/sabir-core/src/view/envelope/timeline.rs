@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_log_has_the_timeline_of_its_events() {
         let fixture = include_str!("../../../fixtures/codex/lab-create-and-edit/input");
-        let (mut decoder, mut events) = (Decoder::new(Start::auto()), Vec::new());
+        let (mut decoder, mut events) = (Decoder::new(Start::detect(crate::agent::builtin())), Vec::new());
         for (number, line) in (1..).zip(fixture.lines()) {
             let mut some = Vec::new();
             decoder.line(&Line::of(number, line), &mut some);

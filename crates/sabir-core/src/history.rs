@@ -7,18 +7,11 @@
 //! - in short, line by line into a [`Ledger`]: who, when, where, and what was spent. That is enough for lists and sums,
 //!   and costs little more than finding the lines.
 
-mod account;
 mod identity;
 mod ledger;
-mod numbers;
-mod records;
-mod stretch;
 
-pub use account::{Account, Key, Totals};
 pub use identity::{Continued, OpenResponse, ResponseLine, Sent, is_unique};
-pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
-pub use records::Records;
-pub use stretch::Stretch;
+pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_of_key, id_with, time_of};
 
 use std::borrow::Cow;
 use std::fmt;

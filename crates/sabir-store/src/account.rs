@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
-use sabir_core::history::{Account, Key, Spent};
+use sabir_core::history::Spent;
 
 use crate::history::Role;
 use crate::index::Log;
+use crate::index::summary::{Account, Key};
 use crate::summary::State;
 use portion::unlogged;
 pub use portion::{Portion, each_portion};

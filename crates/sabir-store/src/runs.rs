@@ -7,11 +7,12 @@ use std::sync::Arc;
 use sabir_core::agent::{Agent, Registry};
 use sabir_core::event::{Event, EventKind, Outcome};
 use sabir_core::fold::{CostSource, Over, SessionResult};
-use sabir_core::history::{Account, Ledger, Paid, Response, Spent, id_of, id_with};
+use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::history::{LogFile, Look, Progress, Role, names};
+use crate::index::summary::Account;
 use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::{Damage, Reader};

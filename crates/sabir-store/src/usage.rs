@@ -6,11 +6,11 @@ mod sum;
 use std::collections::{BTreeMap, HashMap};
 
 pub use jiff::tz::TimeZone;
-use sabir_core::history::Stretch;
 use sabir_core::price::{Price, Table};
 
 use crate::account::{Portion, Session, each_portion};
 use crate::index::Log;
+use crate::index::summary::Stretch;
 use day::{Days, name_of_day};
 pub use sum::{Sum, cost_of};
 use sum::{Tally, has_one_price};

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use super::OpenResponse;
-use super::numbers::{self, Numbers};
 use crate::event::{EventKind, Outcome, UsageScope};
 use crate::time::Timestamp;
 
@@ -57,7 +56,7 @@ pub struct Ledger {
     /// The responses that lines to come may continue: of the main agent, and of a sub-agent.
     pub open: [OpenResponse; 2],
     /// The last tool calls, so that one that is told again is not counted again.
-    pub(super) recent_calls: Vec<u64>,
+    pub recent_calls: Vec<u64>,
 }
 
 /// One response of a model.
@@ -174,26 +173,6 @@ impl Spent {
             output: output_tokens.unwrap_or(0),
             cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
             reasoning: reasoning_tokens.unwrap_or(0),
-        })
-    }
-
-    /// Appends the figures.
-    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
-        let Self { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *self;
-        for number in [input, cache_read, cache_write, output, cache_write_1h, reasoning] {
-            numbers::write(number, bytes);
-        }
-    }
-
-    /// Reads the next figures.
-    pub(super) fn read(bytes: &mut Numbers<'_>) -> Option<Self> {
-        Some(Self {
-            input: bytes.number()?,
-            cache_read: bytes.number()?,
-            cache_write: bytes.number()?,
-            output: bytes.number()?,
-            cache_write_1h: bytes.number()?,
-            reasoning: bytes.number()?,
         })
     }
 
@@ -360,7 +339,7 @@ fn fold_down(number: u64) -> u64 {
 }
 
 /// The id of the response with that key, of which that went in.
-pub(super) fn id_of_key(key: u64, spent: &Spent) -> u64 {
+pub fn id_of_key(key: u64, spent: &Spent) -> u64 {
     let gathered = |id: u64| fold_down(id).wrapping_mul(GATHER);
     let figures = [spent.cache_write, spent.cache_read, spent.input];
     figures.into_iter().fold(key, |id, figure| gathered(gathered(id)) ^ figure)

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use sabir_core::agent;
-use sabir_core::history::{Account, Ledger, Paid, Response, Spent};
+use sabir_core::history::{Ledger, Paid, Response, Spent};
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion};
 use sabir_store::history::{LogFile, Progress, Role};
 use sabir_store::index::Log;
+use sabir_store::index::summary::Account;
 use sabir_store::usage::{self, Answer, By, Question, Sum, TimeZone};
 
 /// 2026-03-28, 22:00 in UTC: the night in which clocks in Europe are set.

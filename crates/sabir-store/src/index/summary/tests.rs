@@ -1,6 +1,7 @@
-use super::{Account, Bytes, Ledger, Response};
-use crate::event::Outcome;
-use crate::history::{OpenResponse, Paid, Spent, Stretch};
+use sabir_core::event::Outcome;
+use sabir_core::history::{OpenResponse, Paid, Spent};
+
+use super::{Account, Bytes, Ledger, Response, Stretch};
 
 const DAY: i64 = 24 * 60 * 60_000;
 

@@ -1,7 +1,7 @@
 //! Responses added up as far as nobody may want them apart.
 
-use super::numbers::{self, Numbers};
-use super::{Paid, Response, Spent};
+use super::varint::{self, VarintReader};
+use sabir_core::history::{Paid, Response, Spent};
 
 /// Responses that follow one another in a log and are alike, added up: of one model, on one day in UTC, with costs that are
 /// known in the same way.
@@ -74,27 +74,27 @@ impl Stretch {
             Some(Paid::Computed(usd)) => (3, Some(usd)),
         };
         for number in [u64::from(*responses), u64::from(*model), u64::from(*copied) << 2 | how] {
-            numbers::write(number, bytes);
+            varint::write(number, bytes);
         }
-        numbers::write_signed(*first, bytes);
-        numbers::write_signed(last.wrapping_sub(*first), bytes);
-        numbers::write(*calls, bytes);
-        spent.write(bytes);
-        numbers::write(*longest_input, bytes);
+        varint::write_signed(*first, bytes);
+        varint::write_signed(last.wrapping_sub(*first), bytes);
+        varint::write(*calls, bytes);
+        varint::write_usage(spent, bytes);
+        varint::write(*longest_input, bytes);
         usd.iter().for_each(|usd| bytes.extend_from_slice(&usd.to_le_bytes()));
     }
 
     /// Reads the next one.
-    pub(super) fn read(bytes: &mut Numbers<'_>) -> Option<Self> {
+    pub(super) fn read(bytes: &mut VarintReader<'_>) -> Option<Self> {
         let (responses, model, how) = (bytes.small()?, bytes.small()?, bytes.number()?);
         let first = bytes.signed()?;
         let last = first.wrapping_add(bytes.signed()?);
-        let (calls, spent, longest_input) = (bytes.number()?, Spent::read(bytes)?, bytes.number()?);
+        let (calls, spent, longest_input) = (bytes.number()?, bytes.usage()?, bytes.number()?);
         let cost = match how & 3 {
             0 => None,
             1 => Some(Paid::Unknown),
-            2 => Some(Paid::Reported(bytes.usd()?)),
-            _ => Some(Paid::Computed(bytes.usd()?)),
+            2 => Some(Paid::Reported(bytes.f64()?)),
+            _ => Some(Paid::Computed(bytes.f64()?)),
         };
         Some(Self { responses, model, copied: how >> 2 != 0, first, last, calls, spent, longest_input, cost })
     }

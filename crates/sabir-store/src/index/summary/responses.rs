@@ -5,20 +5,21 @@
 //! at, from the one before │ calls │ six figures │ cost f64, if it is a figure
 //! ```
 //!
-//! All but the cost are [numbers](super::numbers).
+//! All but the cost are [varints](super::varint).
 
-use super::ledger::id_of_key;
-use super::numbers::{self, Numbers};
-use super::{Key, Paid, Response, Spent, Stretch};
+use sabir_core::history::{Paid, Response, id_of_key};
+
+use super::varint::{self, VarintReader};
+use super::{Key, Stretch};
 
 /// Appends the responses of a stretch whose first moment is that.
 pub(super) fn write(first: i64, responses: &[Response], bytes: &mut Vec<u8>) {
     let mut before = first;
     for Response { at, calls, spent, cost, .. } in responses {
-        numbers::write_signed(at.wrapping_sub(before), bytes);
+        varint::write_signed(at.wrapping_sub(before), bytes);
         before = *at;
-        numbers::write(u64::from(*calls), bytes);
-        spent.write(bytes);
+        varint::write(u64::from(*calls), bytes);
+        varint::write_usage(spent, bytes);
         if let Some(Paid::Reported(usd) | Paid::Computed(usd)) = cost {
             bytes.extend_from_slice(&usd.to_le_bytes());
         }
@@ -33,14 +34,14 @@ pub struct Records<'b> {
     /// How the costs are known.
     cost: Option<Paid>,
     keys: std::slice::Iter<'b, Key>,
-    bytes: Numbers<'b>,
+    bytes: VarintReader<'b>,
     before: i64,
 }
 
 impl<'b> Records<'b> {
     pub(super) fn new(stretch: &Stretch, keys: &'b [Key], bytes: &'b [u8]) -> Self {
         let Stretch { model, copied, cost, first, .. } = *stretch;
-        Self { model, copied, cost, keys: keys.iter(), bytes: Numbers(bytes), before: first }
+        Self { model, copied, cost, keys: keys.iter(), bytes: VarintReader(bytes), before: first }
     }
 }
 
@@ -52,11 +53,11 @@ impl Iterator for Records<'_> {
         let at = self.before.wrapping_add(self.bytes.signed()?);
         self.before = at;
         let calls = self.bytes.small()?;
-        let spent = Spent::read(&mut self.bytes)?;
+        let spent = self.bytes.usage()?;
         let (model, copied) = (self.model, self.copied);
         let cost = match self.cost {
-            Some(Paid::Reported(_)) => Some(Paid::Reported(self.bytes.usd()?)),
-            Some(Paid::Computed(_)) => Some(Paid::Computed(self.bytes.usd()?)),
+            Some(Paid::Reported(_)) => Some(Paid::Reported(self.bytes.f64()?)),
+            Some(Paid::Computed(_)) => Some(Paid::Computed(self.bytes.f64()?)),
             other => other,
         };
         Some(Response { id: id_of_key(key, &spent), at, model, calls, spent, cost, copied })
@@ -65,7 +66,9 @@ impl Iterator for Records<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Paid, Records, Response, Spent, Stretch, write};
+    use sabir_core::history::Spent;
+
+    use super::{Paid, Records, Response, Stretch, write};
 
     #[test]
     fn what_is_written_comes_back() {

@@ -1,9 +1,11 @@
-//! Numbers in as many bytes as they need, seven bits in each, and what is between them.
+//! LEB128 varints and length-prefixed byte strings.
 
-/// So many bytes a number takes at most.
+use sabir_core::history::Spent;
+
+/// Maximum length of a varint in bytes.
 const LONGEST: usize = 10;
 
-/// Appends a number.
+/// Appends an unsigned varint.
 pub(super) fn write(mut number: u64, bytes: &mut Vec<u8>) {
     while number >= 0x80 {
         bytes.push(number.to_le_bytes()[0] | 0x80);
@@ -12,22 +14,23 @@ pub(super) fn write(mut number: u64, bytes: &mut Vec<u8>) {
     bytes.push(number.to_le_bytes()[0]);
 }
 
-/// Appends a number that may be below zero. Those near zero are short, on both sides of it.
+/// Appends a zigzag-encoded signed varint.
 pub(super) fn write_signed(number: i64, bytes: &mut Vec<u8>) {
     write((number << 1 ^ number >> 63).cast_unsigned(), bytes);
 }
 
-/// Appends a piece of bytes behind its length.
-pub(super) fn write_piece(piece: &[u8], bytes: &mut Vec<u8>) {
+/// Appends a length-prefixed byte string.
+pub(super) fn write_bytes(piece: &[u8], bytes: &mut Vec<u8>) {
     write(piece.len() as u64, bytes);
     bytes.extend_from_slice(piece);
 }
 
-/// What is left to read. Nothing is read out of less than it takes.
+/// Reads values from a byte slice; `None` once it is too short.
 #[derive(Debug, Clone)]
-pub(super) struct Numbers<'b>(pub(super) &'b [u8]);
+pub(super) struct VarintReader<'b>(pub(super) &'b [u8]);
 
-impl<'b> Numbers<'b> {
+impl<'b> VarintReader<'b> {
+    /// An unsigned varint.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         let mut number = 0;
@@ -41,33 +44,56 @@ impl<'b> Numbers<'b> {
         None
     }
 
+    /// A zigzag-encoded signed varint.
     pub(super) fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
     }
 
-    /// A number that is smaller than most can be.
+    /// An unsigned varint that fits `T`.
     pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Option<T> {
         T::try_from(self.number()?).ok()
     }
 
-    pub(super) fn usd(&mut self) -> Option<f64> {
-        let (usd, rest) = self.0.split_first_chunk()?;
+    /// Eight bytes, little-endian.
+    pub(super) fn f64(&mut self) -> Option<f64> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Some(f64::from_le_bytes(*usd))
+        Some(f64::from_le_bytes(*bytes))
     }
 
-    pub(super) fn piece(&mut self) -> Option<&'b [u8]> {
+    /// Token counts.
+    pub(super) fn usage(&mut self) -> Option<Spent> {
+        Some(Spent {
+            input: self.number()?,
+            cache_read: self.number()?,
+            cache_write: self.number()?,
+            output: self.number()?,
+            cache_write_1h: self.number()?,
+            reasoning: self.number()?,
+        })
+    }
+
+    /// A length-prefixed byte string.
+    pub(super) fn bytes(&mut self) -> Option<&'b [u8]> {
         let length = self.small()?;
-        let (piece, rest) = self.0.split_at_checked(length)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
-        Some(piece)
+        Some(bytes)
+    }
+}
+
+/// Appends token counts.
+pub(super) fn write_usage(usage: &Spent, bytes: &mut Vec<u8>) {
+    let Spent { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *usage;
+    for number in [input, cache_read, cache_write, output, cache_write_1h, reasoning] {
+        write(number, bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Numbers, write, write_piece, write_signed};
+    use super::{VarintReader, write, write_bytes, write_signed};
 
     #[test]
     fn what_is_written_comes_back() {
@@ -75,14 +101,14 @@ mod tests {
         for number in numbers {
             write(number, &mut bytes);
             write_signed(number.cast_signed(), &mut bytes);
-            write_piece(&number.to_le_bytes(), &mut bytes);
+            write_bytes(&number.to_le_bytes(), &mut bytes);
         }
-        let mut read = Numbers(&bytes);
+        let mut read = VarintReader(&bytes);
         for number in numbers {
             assert_eq!((read.number(), read.signed()), (Some(number), Some(number.cast_signed())));
-            assert_eq!(read.piece(), Some(&number.to_le_bytes()[..]));
+            assert_eq!(read.bytes(), Some(&number.to_le_bytes()[..]));
         }
-        assert!(read.0.is_empty() && read.number().is_none() && read.piece().is_none() && read.usd().is_none());
+        assert!(read.0.is_empty() && read.number().is_none() && read.bytes().is_none() && read.f64().is_none());
     }
 
     #[test]
@@ -96,7 +122,7 @@ mod tests {
                     for more in [0, 3, 12] {
                         bytes.resize(length, 0);
                         bytes.resize(length + more, behind);
-                        let mut read = Numbers(&bytes);
+                        let mut read = VarintReader(&bytes);
                         assert_eq!((read.number(), read.0.len()), (Some(number), more));
                     }
                 }
@@ -106,8 +132,11 @@ mod tests {
 
     #[test]
     fn nothing_is_read_out_of_half_of_it() {
-        assert_eq!((Numbers(&[0x80]).number(), Numbers(&[2, 7]).piece(), Numbers(&[0; 7]).usd()), (None, None, None));
-        assert_eq!((Numbers(&[0x80, 2]).small::<u8>(), Numbers(&[0x7f]).small::<u8>()), (None, Some(0x7f)));
-        assert_eq!(Numbers(&[[0xff; 30].as_slice(), &[0]].concat()).number(), None, "no number is so long");
+        assert_eq!(
+            (VarintReader(&[0x80]).number(), VarintReader(&[2, 7]).bytes(), VarintReader(&[0; 7]).f64()),
+            (None, None, None)
+        );
+        assert_eq!((VarintReader(&[0x80, 2]).small::<u8>(), VarintReader(&[0x7f]).small::<u8>()), (None, Some(0x7f)));
+        assert_eq!(VarintReader(&[[0xff; 30].as_slice(), &[0]].concat()).number(), None, "no number is so long");
     }
 }

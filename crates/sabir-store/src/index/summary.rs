@@ -10,14 +10,21 @@
 //! ```
 //!
 //! Everything in the head has its place, little-endian, so that one of a thousand accounts is asked by looking there.
-//! Responses that are alike are added up in [stretches](Stretch); the [records](super::records) of single ones are behind
+//! Responses that are alike are added up in [stretches](Stretch); the [records](responses) of single ones are behind
 //! them, and before those their keys, by which all logs are compared. The state is what only reading on needs.
 
 use bytes::Bytes;
 
-use super::numbers::{self, Numbers};
-use super::{Ledger, OpenResponse, Records, Response, Spent, Stretch, records};
-use crate::event::Outcome;
+mod responses;
+mod usage_run;
+mod varint;
+
+use sabir_core::event::Outcome;
+use sabir_core::history::{Ledger, OpenResponse, Response, Spent};
+
+pub use responses::Records;
+pub use usage_run::Stretch;
+use varint::VarintReader;
 
 /// The [key](Response::key) of a response as it is kept, little-endian.
 pub type Key = [u8; 8];
@@ -76,11 +83,11 @@ impl Account {
         for text in texts {
             account.part(|bytes| bytes.extend_from_slice(text.as_deref().unwrap_or_default().as_bytes()));
         }
-        account.part(|bytes| ledger.models.iter().for_each(|model| numbers::write_piece(model.as_bytes(), bytes)));
+        account.part(|bytes| ledger.models.iter().for_each(|model| varint::write_bytes(model.as_bytes(), bytes)));
         account.part(|bytes| {
             for (model, spent) in &ledger.claimed {
-                numbers::write(u64::from(*model), bytes);
-                spent.write(bytes);
+                varint::write(u64::from(*model), bytes);
+                varint::write_usage(spent, bytes);
             }
         });
         let mut singles = Vec::new();
@@ -186,8 +193,8 @@ impl Account {
 
     /// Names of the models that [`Response::model`] counts by.
     pub fn models(&self) -> impl Iterator<Item = &str> {
-        let mut numbers = Numbers(self.part(Part::Models));
-        std::iter::from_fn(move || Some(std::str::from_utf8(numbers.piece()?).unwrap_or_default()))
+        let mut numbers = VarintReader(self.part(Part::Models));
+        std::iter::from_fn(move || Some(std::str::from_utf8(numbers.bytes()?).unwrap_or_default()))
     }
 
     /// The name of the model of that number.
@@ -197,8 +204,8 @@ impl Account {
 
     /// What the agent itself says that the session has spent, by model.
     pub fn claimed(&self) -> impl Iterator<Item = (u16, Spent)> {
-        let mut numbers = Numbers(self.part(Part::Claimed));
-        std::iter::from_fn(move || Some((numbers.small()?, Spent::read(&mut numbers)?)))
+        let mut numbers = VarintReader(self.part(Part::Claimed));
+        std::iter::from_fn(move || Some((numbers.small()?, numbers.usage()?)))
     }
 
     /// The keys of all responses.
@@ -208,7 +215,7 @@ impl Account {
 
     /// All responses in stretches, and those of each apart if somebody wants to look at them.
     pub fn stretches(&self) -> impl Iterator<Item = (Stretch, Records<'_>)> {
-        let mut numbers = Numbers(self.part(Part::Stretches));
+        let mut numbers = VarintReader(self.part(Part::Stretches));
         let (mut keys, mut singles) = (self.keys(), self.part(Part::Records));
         std::iter::from_fn(move || {
             let stretch = Stretch::read(&mut numbers)?;
@@ -314,35 +321,35 @@ fn write_stretches(list: &[Response], bytes: &mut Vec<u8>, singles: &mut Vec<u8>
         let count = 1 + others.iter().take_while(|response| stretch.takes(response)).count();
         let (of_stretch, behind) = rest.split_at(count);
         let start = singles.len();
-        records::write(stretch.first, of_stretch, singles);
+        responses::write(stretch.first, of_stretch, singles);
         stretch.write(bytes);
-        numbers::write((singles.len() - start) as u64, bytes);
+        varint::write((singles.len() - start) as u64, bytes);
         rest = behind;
     }
 }
 
 /// Appends what only reading on needs.
 fn write_state(ledger: &Ledger, bytes: &mut Vec<u8>) {
-    numbers::write(ledger.model.map_or(0, |model| u64::from(model) + 1), bytes);
-    ledger.sum.write(bytes);
+    varint::write(ledger.model.map_or(0, |model| u64::from(model) + 1), bytes);
+    varint::write_usage(&ledger.sum, bytes);
     for number in [u64::from(ledger.recorded), u64::from(ledger.itemized), ledger.owner, ledger.step] {
-        numbers::write(number, bytes);
+        varint::write(number, bytes);
     }
-    numbers::write(ledger.threads.len() as u64, bytes);
+    varint::write(ledger.threads.len() as u64, bytes);
     for (began, number) in &ledger.threads {
-        numbers::write_signed(*began, bytes);
-        numbers::write(*number, bytes);
+        varint::write_signed(*began, bytes);
+        varint::write(*number, bytes);
     }
     for OpenResponse { name, request, id, input, since } in ledger.open {
-        [name, request, id, input, since].into_iter().for_each(|number| numbers::write(number, bytes));
+        [name, request, id, input, since].into_iter().for_each(|number| varint::write(number, bytes));
     }
     ledger.recent_calls.iter().for_each(|call| bytes.extend_from_slice(&call.to_le_bytes()));
 }
 
 fn read_state(state: &[u8], ledger: &mut Ledger) -> Option<()> {
-    let mut numbers = Numbers(state);
+    let mut numbers = VarintReader(state);
     ledger.model = numbers.small::<u16>()?.checked_sub(1);
-    ledger.sum = Spent::read(&mut numbers)?;
+    ledger.sum = numbers.usage()?;
     ledger.recorded = numbers.number()? != 0;
     ledger.itemized = numbers.number()? != 0;
     ledger.owner = numbers.number()?;

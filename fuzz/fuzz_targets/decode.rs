@@ -21,9 +21,9 @@ fn agents() -> &'static [Option<Arc<Agent>>] {
     AGENTS.get_or_init(|| match std::env::var("SABIR_FUZZ_AGENTS") {
         Ok(names) => names
             .split(',')
-            .map(|name| (name != "auto").then(|| agent::builtin().find(name).unwrap_or_else(|| panic!("no agent is called `{name}`"))))
+            .map(|name| (name != "auto").then(|| sabir_agents::builtin().find(name).unwrap_or_else(|| panic!("no agent is called `{name}`"))))
             .collect(),
-        Err(_) => agent::builtin().iter().map(Some).chain([None]).collect(),
+        Err(_) => sabir_agents::builtin().iter().map(Some).chain([None]).collect(),
     })
 }
 

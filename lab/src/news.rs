@@ -30,7 +30,7 @@ impl News {
 
 /// What is new in a run of that agent.
 pub fn find(id: &str, seen: &Seen) -> News {
-    let registry = agent::builtin();
+    let registry = sabir_agents::builtin();
     let mut drift = Drift::new(Shapes::parse(registry.find(id).map_or("", |agent| &agent.shapes)));
     String::from_utf8_lossy(&seen.raw).lines().for_each(|line| drift.line(line));
     let mut news = News::default();

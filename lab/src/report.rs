@@ -68,7 +68,7 @@ pub fn judge(exceptions: &[Exception], scenario: &str, differences: &[Difference
 /// Why a CLI is not told a scenario, if so.
 pub fn not_applicable(recipe: &Recipe, scenario: &Scenario) -> Option<&'static str> {
     let whole = |exception: &&Exception| exception.aspect == Aspect::Run && exception.scenarios.contains(&scenario.name);
-    let registry = agent::builtin();
+    let registry = sabir_agents::builtin();
     let claimed = registry.find(recipe.id).map_or(&[][..], |agent| &agent.launch.capabilities.permissions);
     let refused = scenario.runs.iter().any(|run| !claimed.contains(&run.permission));
     let why = recipe.exceptions.iter().find(whole).map(|exception| exception.why);

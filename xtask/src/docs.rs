@@ -96,7 +96,7 @@ fn table(name: &str) -> Result<String> {
 /// Every agent and the dialects that are read.
 fn agents() -> String {
     let mut text = String::from("| agent | id | also | dialects |\n|---|---|---|---|\n");
-    for agent in &agent::builtin() {
+    for agent in &sabir_agents::builtin() {
         let also: Vec<String> = agent.aliases.iter().map(|alias| format!("`{alias}`")).collect();
         let dialects: Vec<String> =
             agent.dialects.iter().map(|dialect| format!("{} ({})", dialect.name, dialect.about)).collect();
@@ -111,7 +111,7 @@ fn capabilities() -> String {
         String::from("| agent | model | resume | continue | permission | max-turns | max-cost | recorded versions |\n");
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     let mark = |can: bool| if can { "yes" } else { "" };
-    for agent in &agent::builtin() {
+    for agent in &sabir_agents::builtin() {
         let can = &agent.launch.capabilities;
         let levels: Vec<&str> = can.permissions.iter().map(|level| level.name()).collect();
         let _ = writeln!(
@@ -133,7 +133,7 @@ fn capabilities() -> String {
 /// Where agents keep their logs.
 fn histories() -> String {
     let mut text = String::from("| agent | folder or database | moved by |\n|---|---|---|\n");
-    for agent in &agent::builtin() {
+    for agent in &sabir_agents::builtin() {
         let Some(log) = &agent.log else { continue };
         let path = |root: &LogRoot| {
             ["~", &*root.home_dir, &*root.subpath].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")

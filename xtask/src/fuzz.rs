@@ -74,7 +74,7 @@ fn names() -> String {
 fn seed(name: &str, agents: &[&str]) -> Result<PathBuf> {
     let corpus = crate::root().join("fuzz/corpus").join(name);
     std::fs::create_dir_all(&corpus)?;
-    for agent in &agent::builtin() {
+    for agent in &sabir_agents::builtin() {
         let own = agents.iter().position(|name| *name == agent.id.as_str());
         let Some(index) = own.or_else(|| agents.iter().position(|name| *name == "auto")) else { continue };
         let fixtures = crate::root().join("crates/sabir-core/fixtures").join(agent.id.as_str());

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let registry = agent::builtin();
+    let registry = sabir_agents::builtin();
     let agent = registry.find(&arguments.agent).with_context(|| format!("there is no agent named {}", arguments.agent))?;
     let folder = crate::root().join("crates/sabir-core/src/agent").join(agent.id.as_str().replace('-', "_"));
     let path = folder.join("shapes.txt");

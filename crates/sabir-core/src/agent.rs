@@ -3,25 +3,6 @@
 //! An agent is described here, never run: its names, the dialects that it prints, how it is started, where its logs
 //! are. Built-in, declared and out-of-tree agents are equal: decoder, catalog and command line take a [`Registry`].
 
-pub mod aider;
-pub mod bob;
-pub mod claude_code;
-pub mod cline;
-pub mod codex;
-pub mod copilot;
-pub mod cursor;
-pub mod droid;
-pub mod gemini;
-pub mod goose;
-pub mod kilo;
-pub mod localexec;
-pub mod openai;
-pub mod opencode;
-mod parts;
-pub mod pi;
-mod printed;
-pub mod qwen;
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -244,6 +225,19 @@ pub struct Accounting {
     pub output_excludes_reasoning: bool,
 }
 
+impl Accounting {
+    /// Accounting of the agent of a stream whose `started` event does not carry it, as before version 0.2.
+    pub(crate) fn legacy(agent: &str) -> Self {
+        let (input_includes_cache, output_excludes_reasoning) = match agent {
+            "aider" | "bob" | "cline" | "codex" | "copilot" | "goose" | "openai" | "qwen" => (true, false),
+            "gemini" => (true, true),
+            "opencode" | "kilo" => (false, true),
+            _ => (false, false),
+        };
+        Self { input_includes_cache, output_excludes_reasoning }
+    }
+}
+
 /// The agents that a program knows, in the order of its lists.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
@@ -301,28 +295,4 @@ impl From<Arc<Agent>> for Registry {
     fn from(agent: Arc<Agent>) -> Self {
         Self { agents: Arc::new(vec![agent]) }
     }
-}
-
-/// The agents that Sabir supports itself.
-pub fn builtin() -> Registry {
-    [
-        claude_code::agent(),
-        codex::agent(),
-        gemini::agent(),
-        cursor::agent(),
-        opencode::agent(),
-        kilo::agent(),
-        pi::agent(),
-        qwen::agent(),
-        droid::agent(),
-        copilot::agent(),
-        cline::agent(),
-        goose::agent(),
-        aider::agent(),
-        bob::agent(),
-        openai::agent(),
-        localexec::agent(),
-    ]
-    .into_iter()
-    .collect()
 }

@@ -11,7 +11,7 @@ pub mod text;
 use std::borrow::Cow;
 
 pub use said::Said;
-pub(crate) use seen::Seen;
+pub use seen::RecentIds;
 
 use crate::cut;
 use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout};

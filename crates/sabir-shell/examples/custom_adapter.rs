@@ -71,7 +71,7 @@ fn main() -> Result<(), Failure> {
     let config = Config {
         home: Home::find()?,
         redactor: Arc::new(Redactor::new(sabir_store::meta::secrets(std::env::vars()))?),
-        options: sabir_core::view::Options::default(),
+        options: sabir_core::export::Options::default(),
         wait: prompt.as_ref().map(|_| Duration::ZERO),
         flush: Duration::from_secs(10),
         after_crash: AfterCrash::Report,

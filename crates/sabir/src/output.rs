@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sabir_core::event::{Event, EventKind};
+use sabir_core::export::Exporter;
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::price::Table;
-use sabir_core::view::{self, View};
 
 use crate::failure::Failure;
 use crate::journal::Recording;
@@ -34,7 +34,7 @@ fn own_and_views() -> impl Iterator<Item = (&'static str, &'static str)> {
         (HUMAN, "a transcript to read"),
         (ANSWER, "the answer alone"),
     ];
-    own.into_iter().chain(view::ALL.iter().map(|entry| (entry.name, entry.about)))
+    own.into_iter().chain(sabir_export::FORMATS.iter().map(|entry| (entry.name, entry.about)))
 }
 
 fn parser(names: impl Iterator<Item = (&'static str, &'static str)>) -> PossibleValuesParser {
@@ -73,7 +73,7 @@ pub(crate) enum Output {
     Readable(Box<SessionResultFold>),
     Human(Box<Human>),
     Answer,
-    View(Box<dyn View>),
+    View(Box<dyn Exporter>),
 }
 
 impl Output {
@@ -87,10 +87,10 @@ impl Output {
                 Self::Human(Box::new(if options.diffs { human.with_diffs() } else { human }))
             }
             ANSWER => Self::Answer,
-            name => match view::find(name) {
+            name => match sabir_export::find(name) {
                 Some(entry) => {
                     let Options { session_id, logs, .. } = options;
-                    Self::View((entry.new)(&view::Options { session_id, logs, ..view::Options::default() }))
+                    Self::View((entry.new)(&Options { session_id, logs, ..Options::default() }))
                 }
                 None => Self::Events,
             },

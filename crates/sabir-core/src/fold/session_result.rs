@@ -8,7 +8,7 @@ mod write;
 use std::collections::BTreeMap;
 
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
-use crate::agent::{self, Accounting};
+use crate::agent::Accounting;
 use crate::event::{Event, EventKind, Outcome, UsageScope};
 use crate::json::RawJson;
 use crate::price::Table;
@@ -87,7 +87,7 @@ impl SessionResultFold {
                 result.agent = agent.clone().into_owned();
                 result.agent_version = agent_version.as_deref().map(str::to_owned);
                 result.detection = *detection;
-                self.accounting = agent::builtin().find(agent).map(|agent| agent.accounting).unwrap_or_default();
+                self.accounting = Accounting::legacy(agent);
             }
             EventKind::Session { session_id, model, agent_version, .. } if main => {
                 let note = |field: &mut Option<String>, value: &Option<_>| {

@@ -258,7 +258,7 @@ impl Ledger {
     }
 
     /// One of the last responses, by its id.
-    pub(crate) fn noted(&mut self, id: u64) -> Option<&mut Response> {
+    pub fn noted(&mut self, id: u64) -> Option<&mut Response> {
         let start = self.responses.len().saturating_sub(WINDOW);
         self.responses[start..].iter_mut().rev().find(|old| old.id == id)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_core::line::{RawLine, Source};
 use sabir_hub::log::local::Sources;

@@ -50,7 +50,7 @@ fn run_with(folder: TempDir, script: impl IntoIterator<Item = Answer>, change: i
     change(&mut config);
     let mut printed = Vec::new();
     let ending = sabir_openai::run(&config, "Do the task.", &Commands::default(), &mut printed).expect("it can print");
-    let mut decoder = Decoder::new(Start::of(sabir_core::agent::builtin().find("openai").expect("the agent").clone()));
+    let mut decoder = Decoder::new(Start::of(sabir_agents::builtin().find("openai").expect("the agent").clone()));
     let mut events = Vec::new();
     for raw in line::split(&printed) {
         let mut own = Vec::new();

@@ -31,7 +31,7 @@ impl Sink for Kept {
 
 /// A script in a folder of its own that plays Claude Code.
 fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
-    let registry = agent::builtin();
+    let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
     fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");

@@ -2,8 +2,8 @@
 
 use memchr::memmem::Finder;
 use sabir_core::event::EventKind;
-use sabir_core::view::envelope::read::{Events, Message};
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::read::{Events, Message};
 use sabir_store::{Cursor, Damage, Kind, Reader, Record, RunFolder};
 
 use super::repair::{Item, Messages, Rebuild, Repair, Take};

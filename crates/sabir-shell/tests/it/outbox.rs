@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use sabir_core::event::{Event, EventKind, Outcome, RunId};
-use sabir_core::view::envelope::{Envelope, notes};
-use sabir_core::view::{Options, View as _};
+use sabir_core::export::{Exporter as _, Options};
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::{Envelope, notes};
 use sabir_shell::outbox::{Outbox, Pages, Place};
 use sabir_store::Home;
 

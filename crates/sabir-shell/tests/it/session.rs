@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sabir_core::event::{EventKind, Outcome};
-use sabir_core::view::Options;
+use sabir_core::export::Options;
 use sabir_protocol::{Order, OrderKind, SessionId};
 use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
 use sabir_shell::courier::Status;

@@ -183,7 +183,7 @@ fn a_session_comes_whole_with_its_sub_agents() {
     assert_eq!(lines.len(), 3 + 1 + 1 + 3 * 5);
     assert!(lines[0].starts_with(r#"{"table":"session","id":"ses_1""#), "{}", lines[0]);
     assert!(lines.iter().all(|line| !line.contains('\n')));
-    let registry = sabir_core::agent::builtin();
+    let registry = sabir_agents::builtin();
     let log = registry.find("opencode").and_then(|agent| agent.log.as_ref()).expect("a log");
     assert!(lines.iter().all(|line| log.dialect.detect(line) == sabir_core::agent::Confidence::Certain));
     // What is written while it is open is there the next time: a message, and a session.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::event::{EventKind, Outcome};
 use sabir_core::history::Spent;
 use sabir_core::price::Table;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};

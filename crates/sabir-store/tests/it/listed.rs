@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::event::{EventKind, Outcome};
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};

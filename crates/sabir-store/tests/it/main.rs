@@ -24,7 +24,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_store::account::{Portion, Session, each_portion};
 use sabir_store::cursor::Kept;
 use sabir_store::history::{Places, find};

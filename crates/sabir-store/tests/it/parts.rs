@@ -1,6 +1,6 @@
 //! Runs of the journal that are a part of a session which its agent logged.
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::event::Outcome;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;

@@ -42,7 +42,7 @@ fn response() -> impl Strategy<Value = (Response, u8)> {
 
 /// Three sessions of these responses: in a log each, or in as many as there are responses, so that nothing is added up.
 fn logs(responses: &[(Response, u8)], together: bool) -> Vec<Log> {
-    let registry = agent::builtin();
+    let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent");
     let log = |responses: Vec<Response>, role: Role| {
         let mut ledger = Ledger::default();

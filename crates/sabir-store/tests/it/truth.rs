@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_store::history::{self, Found, Places};
 use sabir_store::index::{self, Index};
 

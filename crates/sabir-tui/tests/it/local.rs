@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
-use sabir_core::agent::builtin;
+use sabir_agents::builtin;
 use sabir_core::event::Event;
 use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::{Timeline, What};

@@ -75,7 +75,7 @@ fn listed(agent: &Agent) -> Listed<'_> {
 
 /// The agents that this command line knows.
 pub(crate) fn registry() -> &'static Registry {
-    static REGISTRY: LazyLock<Registry> = LazyLock::new(sabir_core::agent::builtin);
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(sabir_agents::builtin);
     &REGISTRY
 }
 

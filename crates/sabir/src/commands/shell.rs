@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Event;
+use sabir_core::export::Options;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_core::view::Options;
 use sabir_run::{Pass, Sink};
 use sabir_shell::adapter::{Ask, Planned, Planner};
 use sabir_shell::artifact::Files;

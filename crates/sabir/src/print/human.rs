@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
+use sabir_core::export::call_detail;
 use sabir_core::fold::{CostSource, Over, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::readable::{self, duration};
 pub(crate) use sabir_core::readable::{grouped, line as visible};
-use sabir_core::view::call_detail;
 
 use super::table::fit;
 use crate::reason::Reason;

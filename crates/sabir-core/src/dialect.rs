@@ -13,7 +13,7 @@ pub use said::Said;
 pub(crate) use seen::Seen;
 
 use crate::cut;
-use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout};
+use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout, Unrecognized};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -63,8 +63,8 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Adds a fact with the head that is set.
-    pub fn push(&mut self, kind: EventKind<'a>) {
-        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind });
+    pub fn push(&mut self, kind: impl Into<EventKind<'a>>) {
+        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind: kind.into() });
     }
 
     /// Adds a fact that has its own head.
@@ -74,7 +74,7 @@ impl<'a> Facts<'a> {
 
     /// Keeps a line that no rule knows.
     pub fn unrecognized(&mut self, r#type: Option<Cow<'a, str>>, line: &Line<'a>) {
-        self.push(EventKind::Unrecognized { r#type, raw: line.text.clone() });
+        self.push(Unrecognized::new(line.text.clone()).r#type(r#type));
     }
 
     /// Whether no fact was pushed.
@@ -104,7 +104,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Fact<'_> {
+impl<'a> Fact<'a> {
+    /// A fact without a head.
+    pub fn new(kind: impl Into<EventKind<'a>>) -> Self {
+        Self { at: None, parent: None, kind: kind.into() }
+    }
+
     /// Copies what is borrowed from the line.
     pub fn into_owned(self) -> Fact<'static> {
         Fact { at: self.at, parent: self.parent.map(|text| Cow::Owned(text.into_owned())), kind: self.kind.into_owned() }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::{End, StartFailure};
-use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
+use sabir_core::event::{Cause, Event, EventKind, Exited, Outcome, RunId};
 use sabir_core::launch::{CommandLine, Output};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use sabir_core::time::Timestamp;
@@ -407,7 +407,7 @@ impl<'s> Reading<'s> {
         }
         self.sink.idle();
         let (outcome, cause) = match events.last().map(|event| &event.kind) {
-            Some(EventKind::Exited { outcome, cause, .. }) => (*outcome, *cause),
+            Some(EventKind::Exited(Exited { outcome, cause, .. })) => (*outcome, *cause),
             _ => (Outcome::Incomplete, None),
         };
         Ended { outcome, cause, end, killed }

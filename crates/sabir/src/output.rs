@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Final};
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::price::Table;
 use sabir_core::view::{self, View};
@@ -108,7 +108,7 @@ impl Output {
             Self::Readable(fold) => fold.event(event),
             Self::Human(human) => human.event(event, out),
             Self::Answer => {
-                if let EventKind::Final { text } = &event.kind {
+                if let EventKind::Final(Final { text, .. }) = &event.kind {
                     out.extend_from_slice(text.as_bytes());
                     if !text.ends_with('\n') {
                         out.push(b'\n');

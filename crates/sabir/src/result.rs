@@ -256,7 +256,7 @@ mod tests {
         let mut result = ResultJson::within(std::mem::take(lists));
         let mut decoder = Decoder::new(Start::named("claude-code").expect("an agent"));
         let mut fold = SessionResult::fold();
-        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd { .. } | EventKind::Exited { .. });
+        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd(_) | EventKind::Exited(_));
         let mut note = |events: &[Event<'_>]| {
             for event in events.iter().filter(|event| is_over || !ends(event)) {
                 fold.event(event);

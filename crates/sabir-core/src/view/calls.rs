@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::event::{Event, EventKind, ToolKind};
+use crate::event::{Event, EventKind, ToolKind, ToolStart, ToolUpdate};
 use crate::json::{self, Str};
 
 /// A call that began.
@@ -30,25 +30,27 @@ impl Waiting {
     /// anything else happens. Events that say nothing of what the agent does can pass first.
     pub(super) fn before(&mut self, event: &Event<'_>) -> Vec<Call> {
         match &event.kind {
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
                 match self.0.iter().position(|call| call.id == *tool_call_id) {
                     Some(index) => vec![Call { input: Some(input.to_string()), ..self.0.remove(index) }],
                     None => self.all(),
                 }
             }
-            EventKind::ToolStart { input: None, .. }
-            | EventKind::Usage { .. }
-            | EventKind::Session { .. }
-            | EventKind::Activity { .. }
-            | EventKind::Retry { .. }
-            | EventKind::Unrecognized { .. } => Vec::new(),
+            EventKind::ToolStart(ToolStart { input: None, .. })
+            | EventKind::Usage(_)
+            | EventKind::Session(_)
+            | EventKind::Activity(_)
+            | EventKind::Retry(_)
+            | EventKind::Unrecognized(_) => Vec::new(),
             _ => self.all(),
         }
     }
 
     /// The call that an event begins, when it can be told at once; else it waits here.
     pub(super) fn start(&mut self, event: &Event<'_>) -> Option<Call> {
-        let EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } = &event.kind else { return None };
+        let EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, title, .. }) = &event.kind else {
+            return None;
+        };
         let call = Call {
             id: tool_call_id.to_string(),
             name: name.to_string(),

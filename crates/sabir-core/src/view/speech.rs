@@ -4,7 +4,7 @@
 //! talk across each other still give one text per message and not one per piece.
 
 use crate::dialect::Held;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, TextDelta, ThinkingDelta};
 
 /// One message, or as much of it as is whole.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl Speech {
     /// Takes a piece of text or reasoning; gives the message that it ends, if any.
     pub(super) fn hear(&mut self, event: &Event<'_>) -> Option<Message> {
         let (thinking, delta, id) = match &event.kind {
-            EventKind::Text { delta, message_id } => (false, delta, message_id.as_deref()),
-            EventKind::Thinking { delta, message_id } => (true, delta, message_id.as_deref()),
+            EventKind::Text(TextDelta { delta, message_id, .. }) => (false, delta, message_id.as_deref()),
+            EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) => (true, delta, message_id.as_deref()),
             _ => return None,
         };
         let parent = event.parent_tool_call_id.as_deref();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sabir_core::agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Started};
 use sabir_core::fold::SessionResult;
 use sabir_core::line::{self, Source};
 
@@ -154,7 +154,7 @@ fn streams_tell_their_agent() {
         let named = decode(fixture.named(), &fixture.input, &fixture.end());
         let mut found = decode(Start { resumed: fixture.case.resumed, ..Start::auto() }, &fixture.input, &fixture.end());
         // Who names the agent has no doubts; a stream without fields of its own leaves some.
-        if let EventKind::Started { detection, .. } = &mut found[0].kind {
+        if let EventKind::Started(Started { detection, .. }) = &mut found[0].kind {
             *detection = None;
         }
         assert_eq!(jsonl(&found[..1]), jsonl(&named[..1]), "{}", fixture.folder.display());

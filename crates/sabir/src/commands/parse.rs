@@ -3,7 +3,7 @@
 use sabir_core::agent::{self, Agent, Form};
 use sabir_core::decode::{self, Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, EventKind, RunId, Started, Unrecognized};
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::Source;
 use sabir_core::price::Table;
@@ -149,10 +149,10 @@ impl Watch {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, detection: Some(_), .. } if agent::find(agent).is_some_and(is_json) => {
+            EventKind::Started(Started { agent, detection: Some(_), .. }) if agent::find(agent).is_some_and(is_json) => {
                 self.guessed = Some(agent.clone().into_owned());
             }
-            EventKind::Unrecognized { raw, .. } => {
+            EventKind::Unrecognized(Unrecognized { raw, .. }) => {
                 self.unrecognized += 1;
                 if self.guess.is_none() && self.unrecognized <= 32 {
                     self.guess = decode::guess(raw).map(|agent| agent.0);

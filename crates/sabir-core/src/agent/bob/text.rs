@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::COMPLETION;
 use super::narration::{Narration, Part};
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
-use crate::event::{EventKind, Outcome};
+use crate::event::{Activity, Final, Outcome, TextDelta};
 use crate::line::Line;
 
 const FENCE: &str = "---output---";
@@ -35,9 +35,9 @@ impl Dialect for Text {
         let text = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
         if self.fenced && self.completing {
             self.completion.push(&text);
-            facts.push(EventKind::Text { delta: text.into(), message_id: None });
+            facts.push(TextDelta::new(text));
         } else if self.fenced {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         } else {
             let mut parts = Vec::new();
             self.narration.piece(text, &mut parts);
@@ -54,7 +54,7 @@ impl Dialect for Text {
         // What a failing program prints is its complaint, not an answer.
         let failed = end.exit_code.is_some_and(|code| code != 0) || end.signal.is_some();
         if !text.is_empty() && !failed {
-            facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
+            facts.push(Final::new(text.to_owned()));
         }
         let said_anything = !text.is_empty() || end.exit_code.is_some();
         let outcome = if said_anything { Outcome::Completed } else { Outcome::Incomplete };

@@ -24,7 +24,7 @@ use super::report;
 use super::trouble::Trouble;
 use crate::agent::Match;
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
-use crate::event::{EventKind, Outcome, PlanItem, PlanStatus, Text};
+use crate::event::{Activity, EventKind, Outcome, Plan, PlanItem, PlanStatus, Text, TextDelta, ThinkingDelta, TurnStart};
 use crate::line::Line;
 
 use about::About;
@@ -169,7 +169,7 @@ impl Transcript {
                 Section::About
             }
             Heading::Prompt => {
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
                 Section::Prompt
             }
             Heading::Message => self.open_message(false),
@@ -218,12 +218,15 @@ impl Transcript {
             }
             Heading::Aborted(message) => {
                 self.aborted = true;
-                facts.push(EventKind::Activity { message: Cow::Owned(message.to_owned()) });
+                facts.push(Activity::new(message.to_owned()));
                 Section::Skipped
             }
             Heading::Notice(message) => {
                 let message = Cow::Owned(message.to_owned());
-                facts.push(self.trouble.retry(&message).unwrap_or(EventKind::Activity { message }));
+                match self.trouble.retry(&message) {
+                    Some(retry) => facts.push(retry),
+                    None => facts.push(Activity::new(message)),
+                }
                 Section::Skipped
             }
         };
@@ -265,7 +268,7 @@ impl Transcript {
             Section::Message => self.close_message(&held),
             Section::Output | Section::Patch => self.calls.close(&held, facts),
             Section::CommandTitle if !held.is_empty() => self.calls.command(&held, None, facts),
-            Section::Plan if !self.plan.is_empty() => facts.push(EventKind::Plan { items: std::mem::take(&mut self.plan) }),
+            Section::Plan if !self.plan.is_empty() => facts.push(Plan::new(std::mem::take(&mut self.plan))),
             Section::Before => activities(&held, facts),
             Section::Tail => self.tail(held.trim(), facts),
             _ => {}
@@ -314,8 +317,8 @@ impl Transcript {
         self.held.push(&delta);
         let (delta, message_id) = (Text::from(delta), Some(Cow::Owned(format!("message_{}", self.messages))));
         facts.push(match self.section {
-            Section::Thinking => EventKind::Thinking { delta, message_id },
-            _ => EventKind::Text { delta, message_id },
+            Section::Thinking => EventKind::Thinking(ThinkingDelta::new(delta).message_id(message_id)),
+            _ => EventKind::Text(TextDelta::new(delta).message_id(message_id)),
         });
     }
 
@@ -333,7 +336,7 @@ impl Transcript {
                 if said != Some(answer.as_str()) && !shown.trim().is_empty() {
                     self.messages += 1;
                     let message_id = Some(Cow::Owned(format!("message_{}", self.messages)));
-                    facts.push(EventKind::Text { delta: shown.into(), message_id });
+                    facts.push(TextDelta::new(shown).message_id(message_id));
                 }
                 if answer.is_empty() { self.answer.mark() } else { self.answer.set(&answer, is_marked) }
             }
@@ -391,12 +394,12 @@ impl Transcript {
 }
 
 fn tokens(figure: &str, facts: &mut Facts<'_>) -> Section {
-    facts.push(EventKind::Activity { message: Cow::Owned(format!("tokens used: {figure}")) });
+    facts.push(Activity::new(format!("tokens used: {figure}")));
     Section::Tail
 }
 
 fn activities(text: &str, facts: &mut Facts<'_>) {
     for line in text.lines() {
-        facts.push(EventKind::Activity { message: Cow::Owned(line.to_owned()) });
+        facts.push(Activity::new(line.to_owned()));
     }
 }

@@ -1,10 +1,8 @@
 //! How a run ended: what the `result` says, unless the session failed or was stopped before it.
 
-use std::borrow::Cow;
-
 use super::wire::{Data, Times};
 use crate::dialect::{Facts, Held, Verdict};
-use crate::event::{Cause, EventKind, Outcome};
+use crate::event::{Cause, ErrorEvent, Final, Outcome};
 use crate::json::Str;
 
 /// Follows the main agent.
@@ -100,7 +98,7 @@ impl Ending {
     fn tell_failure(&mut self, fatal: bool, facts: &mut Facts<'_>) {
         if let Some(failed) = self.failure.as_mut().filter(|failed| !failed.told) {
             failed.told = true;
-            facts.push(EventKind::Error { message: Cow::Owned(failed.message.clone()), class: Some(failed.cause), fatal });
+            facts.push(ErrorEvent::new(failed.message.clone()).class(failed.cause).fatal(fatal));
         }
     }
 
@@ -116,7 +114,7 @@ impl Ending {
             (None, _, Some(_)) => (Outcome::Failed, Some(Cause::Unknown)),
         };
         if matches!(outcome, Outcome::Completed | Outcome::Limited) && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         Verdict {
             cause,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::dialect::Facts;
-use crate::event::{EventKind, UsageScope};
+use crate::event::{Usage, UsageScope};
 use crate::json::{self, Str};
 
 /// `stats` of a stream's result: the whole run, sub-agents and helper models included.
@@ -90,19 +90,14 @@ impl Tokens {
         if self == Self::default() {
             return;
         }
-        facts.push(EventKind::Usage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.reasoning,
-            cost_usd: None,
-            cost_parts: None,
-            model,
-            scope: UsageScope::Run,
-        });
+        facts.push(
+            Usage::new(UsageScope::Run)
+                .input_tokens(self.input)
+                .output_tokens(self.output)
+                .cache_read_tokens(self.cache_read)
+                .reasoning_tokens(self.reasoning)
+                .model(model),
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use super::wire::{Figures, Message};
 use crate::agent::Match;
 use crate::agent::printed::ReadObject;
 use crate::dialect::{End, Facts, Verdict};
-use crate::event::EventKind;
+use crate::event::{Activity, Unrecognized};
 use crate::json::{self, Str};
 use crate::line::Line;
 
@@ -72,7 +72,7 @@ impl ReadObject for Object {
 
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if !line.text.trim().is_empty() && !self.banner.line(&line.text, facts) {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         }
     }
 
@@ -84,7 +84,7 @@ impl ReadObject for Object {
 impl Object {
     fn read<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) {
         let Some(wire) = json::parse::<Wire<'a>>(text) else {
-            return facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
+            return facts.push(Unrecognized::new(text));
         };
         let Wire { mut messages, metadata } = wire;
         // The messages of a session that goes on are all there; this run begins with what was asked last.
@@ -97,7 +97,7 @@ impl Object {
             known &= self.conversation.message(message, facts);
         }
         if !known {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
+            facts.push(Unrecognized::new(text));
         }
         let status = json::parse::<Metadata<'a>>(metadata.get()).and_then(|metadata| metadata.status);
         if status.is_none_or(|status| &*status == "completed") {

@@ -10,7 +10,7 @@ use super::conversation::Conversation;
 use super::wire::{Figures, Message};
 use crate::agent::Match;
 use crate::dialect::{End, Facts, Verdict};
-use crate::event::EventKind;
+use crate::event::Activity;
 use crate::json::{self, JsonDialect, Str};
 use crate::line::Line;
 
@@ -108,7 +108,7 @@ impl JsonDialect for Stream {
             }
             "model_change" => {
                 if let Some(model) = wire.model {
-                    facts.push(EventKind::Activity { message: Cow::Owned(format!("the model is now {}", &*model)) });
+                    facts.push(Activity::new(format!("the model is now {}", &*model)));
                 }
             }
             "error" => self.conversation.fail(wire.error.as_deref().unwrap_or("unknown"), facts),
@@ -131,7 +131,7 @@ impl JsonDialect for Stream {
         else {
             return json::unrecognized(line, facts);
         };
-        facts.push(EventKind::Activity { message: Cow::Owned(words.to_owned()) });
+        facts.push(Activity::new(words.to_owned()));
         let mut own = Facts::default();
         self.message(wire, &Line { text: Cow::Borrowed(event), ..line.clone() }, &mut own);
         own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));

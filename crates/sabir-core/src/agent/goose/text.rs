@@ -14,7 +14,7 @@ use super::banner::{self, Banner};
 use super::conversation::{Conversation, Notice, notice};
 use crate::agent::Match;
 use crate::dialect::{Dialect, End, Facts, Held, Verdict};
-use crate::event::{EventKind, Outcome};
+use crate::event::{Activity, Final, Outcome, TextDelta};
 use crate::line::Line;
 
 /// Reads such text.
@@ -53,7 +53,7 @@ impl Dialect for Text {
         }
         if self.heading {
             self.heading = !line.text.trim().is_empty();
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
             return;
         }
         match notice(line.text.trim_end(), false) {
@@ -63,7 +63,7 @@ impl Dialect for Text {
             }
             Some(Notice::Limit) => {
                 self.limited = true;
-                facts.push(EventKind::Activity { message: line.text.clone() });
+                facts.push(Activity::new(line.text.clone()));
             }
             None => {
                 let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
@@ -72,7 +72,7 @@ impl Dialect for Text {
                     return;
                 }
                 self.answer.push(&delta);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: None });
+                facts.push(TextDelta::new(delta));
             }
         }
     }
@@ -90,7 +90,7 @@ impl Dialect for Text {
         }
         let stopped = end.cancelled || end.timeout.is_some() || end.signal.is_some();
         if !stopped && end.exit_code.unwrap_or(0) == 0 {
-            facts.push(EventKind::Final { text: Cow::Owned(answer.to_owned()) });
+            facts.push(Final::new(answer.to_owned()));
         }
         Verdict { exit_code_decides: true, ..Verdict::of(Outcome::Completed) }
     }

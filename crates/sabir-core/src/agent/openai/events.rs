@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::kind_of;
 use crate::dialect::{End, Facts, Recorded, Verdict};
-use crate::event::{Cause, EventKind, Outcome, Told};
+use crate::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, Started, Told};
 use crate::json::{self, JsonDialect};
 use crate::line::Line;
 
@@ -29,8 +29,8 @@ impl JsonDialect for Events {
         facts.at = told.at;
         facts.parent = told.parent_tool_call_id;
         match told.kind {
-            EventKind::Started { .. } => {}
-            EventKind::Exited {
+            EventKind::Started(_) => {}
+            EventKind::Exited(Exited {
                 exit_code,
                 signal,
                 cancelled,
@@ -42,7 +42,8 @@ impl JsonDialect for Events {
                 turns,
                 duration_ms,
                 api_duration_ms,
-            } => {
+                ..
+            }) => {
                 let signal = signal.map(Cow::into_owned);
                 let end = End { exit_code, signal, cancelled, timeout, quiescent, at: told.at, start_failed: None };
                 self.verdict = Some(Verdict {
@@ -56,7 +57,7 @@ impl JsonDialect for Events {
                 });
             }
             kind => {
-                if let EventKind::Error { class, fatal: true, .. } = &kind {
+                if let EventKind::Error(ErrorEvent { class, fatal: true, .. }) = &kind {
                     self.fatal = true;
                     self.cause = *class;
                 }
@@ -76,7 +77,7 @@ impl JsonDialect for Events {
     }
 
     fn recorded(&self, line: &str) -> Option<Recorded> {
-        let Told { at, kind: EventKind::Started { agent, agent_version, detection }, .. } = json::parse(line)? else {
+        let Told { at, kind: EventKind::Started(Started { agent, agent_version, detection }), .. } = json::parse(line)? else {
             return None;
         };
         Some(Recorded { agent: agent.into_owned(), agent_version: agent_version.map(Cow::into_owned), detection, at })

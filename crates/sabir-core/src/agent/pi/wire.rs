@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::event::{CostParts, EventKind, Text, UsageScope};
+use crate::event::{self, CostParts, Text, UsageScope};
 use crate::history::Spent;
 use crate::json::{self, Str, Unread};
 
@@ -226,29 +226,28 @@ impl Usage {
     }
 
     /// The event; `None` when Pi has no figures, which it writes as zeros.
-    pub(super) fn event(self, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
+    pub(super) fn event(self, model: Option<Cow<'_, str>>) -> Option<event::Usage<'_>> {
         if self.spent().total() == 0 {
             return None;
         }
         let cost = self.cost();
-        Some(EventKind::Usage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: self.cache_write,
-            cache_write_1h_tokens: self.cache_write_1h,
-            reasoning_tokens: self.reasoning,
-            cost_usd: cost.map(|cost| cost.total),
-            cost_parts: cost.map(|cost| CostParts {
-                input: cost.input,
-                output: cost.output,
-                cache_read: cost.cache_read,
-                cache_write: cost.cache_write,
-            }),
-            model,
-            scope: UsageScope::Message,
-        })
+        Some(
+            event::Usage::new(UsageScope::Message)
+                .input_tokens(self.input)
+                .output_tokens(self.output)
+                .cache_read_tokens(self.cache_read)
+                .cache_write_tokens(self.cache_write)
+                .cache_write_1h_tokens(self.cache_write_1h)
+                .reasoning_tokens(self.reasoning)
+                .cost_usd(cost.map(|cost| cost.total))
+                .cost_parts(cost.map(|cost| CostParts {
+                    input: cost.input,
+                    output: cost.output,
+                    cache_read: cost.cache_read,
+                    cache_write: cost.cache_write,
+                }))
+                .model(model),
+        )
     }
 }
 

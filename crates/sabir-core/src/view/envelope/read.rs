@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cut;
-use crate::event::{Event, EventKind, PlanItem, PlanStatus, RunId};
+use crate::event::{Event, EventKind, Permission, Plan, PlanItem, PlanStatus, RunId, Session};
 use crate::json::Str;
 use crate::time::Timestamp;
 
@@ -159,13 +159,13 @@ fn bound(event: &mut Event<'_>) {
         *parent = cut::name(parent).into_owned().into();
     }
     match &mut event.kind {
-        EventKind::Plan { items } if items.len() > MOST_ENTRIES => {
+        EventKind::Plan(Plan { items, .. }) if items.len() > MOST_ENTRIES => {
             let more = items.len() - MOST_ENTRIES;
             items.truncate(MOST_ENTRIES);
             items.push(PlanItem { text: format!("… and {more} more").into(), status: PlanStatus::Pending });
         }
-        EventKind::Permission { options: Some(options), .. } => options.truncate(MOST_OPTIONS),
-        EventKind::Session { tools: Some(tools), .. } => tools.truncate(MOST_ENTRIES),
+        EventKind::Permission(Permission { options: Some(options), .. }) => options.truncate(MOST_OPTIONS),
+        EventKind::Session(Session { tools: Some(tools), .. }) => tools.truncate(MOST_ENTRIES),
         _ => {}
     }
     event.kind.change_texts(&mut |key, text| {

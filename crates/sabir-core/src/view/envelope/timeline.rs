@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::read::{Events, GAP, Message};
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{Event, EventKind, Prompt, RunId};
 use crate::fold::timeline::{Change, Clipping, TimelineFold};
 use crate::time::Timestamp;
 
@@ -96,19 +96,19 @@ fn tell(
     event: &Event<'_>,
     out: &mut Vec<Change>,
 ) {
-    let begins = matches!(event.kind, EventKind::Started { .. });
+    let begins = matches!(event.kind, EventKind::Started(_));
     if begins {
         fold.event(number, event, out);
     }
     if let Some(Asked { number, at, text }) = asked.take() {
         let run_id: RunId = event.run_id.clone();
-        let kind = EventKind::Prompt { text: text.as_str().into() };
+        let kind = EventKind::Prompt(Prompt::new(text.as_str()));
         fold.event(number, &Event { run_id, seq: 0, at, line: None, parent_tool_call_id: None, kind }, out);
         *shown = Some(text);
     }
     match &event.kind {
-        EventKind::Started { .. } => {}
-        EventKind::Prompt { text } if shown.take_if(|shown| shown.trim() == text.trim()).is_some() => {}
+        EventKind::Started(_) => {}
+        EventKind::Prompt(Prompt { text, .. }) if shown.take_if(|shown| shown.trim() == text.trim()).is_some() => {}
         _ => fold.event(number, event, out),
     }
 }

@@ -11,7 +11,7 @@ use super::whole::Log;
 use crate::agent::codex::{report, shell};
 use crate::dialect::Facts;
 use crate::diff;
-use crate::event::{Change, EventKind, ToolKind, ToolStatus};
+use crate::event::{Change, FileChange, ToolKind, ToolStart, ToolStatus};
 use crate::json::{self, Str};
 use crate::line::Line;
 
@@ -169,8 +169,8 @@ impl Log {
 type Start<'a> = (Cow<'a, str>, ToolKind, Option<Cow<'a, str>>, Option<Cow<'a, str>>);
 
 /// The start, for calls that a program of the model makes: they are only told here.
-fn started<'a>(tool_call_id: Cow<'a, str>, (name, tool_kind, input, title): Start<'a>) -> EventKind<'a> {
-    EventKind::ToolStart { tool_call_id, name, input, tool_kind, title }
+fn started<'a>(tool_call_id: Cow<'a, str>, (name, tool_kind, input, title): Start<'a>) -> ToolStart<'a> {
+    ToolStart::of_kind(tool_kind, tool_call_id, name).input(input).title(title)
 }
 
 fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
@@ -183,7 +183,7 @@ fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
     }
 }
 
-fn file_change<'a>(id: Cow<'a, str>, path: Str<'a>, update: FileUpdate<'a>) -> EventKind<'a> {
+fn file_change<'a>(id: Cow<'a, str>, path: Str<'a>, update: FileUpdate<'a>) -> FileChange<'a> {
     let content = update.content.as_deref();
     let (change, diff) = match &*update.r#type {
         "add" => (Change::Create, content.map(|content| diff::of_new_file(&path, &content.into()))),

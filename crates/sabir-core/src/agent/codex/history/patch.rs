@@ -17,7 +17,7 @@ use memchr::memmem::Finder;
 
 use crate::agent::codex::report;
 use crate::diff;
-use crate::event::{Change, EventKind};
+use crate::event::{Change, FileChange};
 
 /// The patch in a text that has one.
 pub(super) fn find(text: &str) -> Option<&str> {
@@ -29,7 +29,7 @@ pub(super) fn find(text: &str) -> Option<&str> {
 }
 
 /// Says what the patch changed, when the tool says that it was applied.
-pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<EventKind<'static>> {
+pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<FileChange<'static>> {
     if !output.contains("Success. Updated the following files:") {
         return Vec::new();
     }
@@ -67,7 +67,7 @@ pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<EventKind<'sta
 #[cfg(test)]
 mod tests {
     use super::{applied, find};
-    use crate::event::{Change, EventKind};
+    use crate::event::Change;
 
     const PATCH: &str = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: notes.txt\n+alpha\n+beta\n*** Update File: a.py\n\
                          *** Move to: b.py\n@@\n-old\n+new\n+more\n*** Delete File: c.py\n*** End Patch\nEOF\n";
@@ -78,12 +78,7 @@ mod tests {
         let changes = applied(patch, "Success. Updated the following files:\nA notes.txt\n", "call");
         let told: Vec<_> = changes
             .iter()
-            .map(|change| match change {
-                EventKind::FileChange { path, change, from, added, removed, .. } => {
-                    (path.as_ref(), *change, from.as_deref(), *added, *removed)
-                }
-                other => panic!("not a file change: {other:?}"),
-            })
+            .map(|file| (file.path.as_ref(), file.change, file.from.as_deref(), file.added, file.removed))
             .collect();
         assert_eq!(
             told,

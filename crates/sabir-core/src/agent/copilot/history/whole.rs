@@ -9,7 +9,7 @@ use super::super::stream::Stream;
 use super::super::wire::Wire;
 use super::Sums;
 use crate::dialect::{End, Facts, Verdict};
-use crate::event::EventKind;
+use crate::event::{EventKind, Prompt, Usage};
 use crate::history::Spent;
 use crate::json::{self, JsonDialect, Str};
 use crate::line::Line;
@@ -83,7 +83,7 @@ impl Log {
         let Some(said) = more.and_then(|more| json::parse::<Said<'_>>(more.data.get())) else { return };
         facts.at = wire.timestamp.as_deref().and_then(Timestamp::parse);
         self.stream.ending.prompt(facts);
-        facts.push(EventKind::Prompt { text: Cow::Owned(said.content.0.into_owned()) });
+        facts.push(Prompt::new(said.content.0.into_owned()));
     }
 
     fn sums(&mut self, line: &Line<'_>) {
@@ -96,7 +96,7 @@ impl Log {
     /// Adds up the figures that are told.
     fn add_up(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
-            if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
+            if let (EventKind::Usage(Usage { model: Some(model), .. }), Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
                 self.told.entry(model.to_string()).or_default().add(&spent);
             }
         }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sabir_core::agent;
 use sabir_core::drift::{Drift, Shapes};
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, Unrecognized};
 
 use crate::trial::Seen;
 
@@ -38,7 +37,7 @@ pub fn find(id: &str, seen: &Seen) -> News {
         news.fields.insert(shape.clone(), found.count);
     }
     for event in &seen.events {
-        if let EventKind::Unrecognized { r#type, .. } = &event.kind {
+        if let EventKind::Unrecognized(Unrecognized { r#type, .. }) = &event.kind {
             *news.types.entry(r#type.as_deref().unwrap_or("(no type)").to_owned()).or_default() += 1;
         }
     }

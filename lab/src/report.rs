@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sabir_core::agent;
-
 use crate::check::{Aspect, Difference};
 use crate::cli::{Exception, Recipe};
 use crate::news::News;

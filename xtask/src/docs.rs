@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use sabir_core::agent;
 use sabir_core::event::Event;
 use sabir_core::history::LogRoot;
 use serde_json::Value;

@@ -48,7 +48,7 @@ fn kind_of(line: &str) -> Option<Str<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::detect;
+    use super::detect;
     use sabir_core::agent::Confidence;
 
     #[test]

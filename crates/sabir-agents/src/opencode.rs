@@ -77,7 +77,7 @@ fn detect_server(line: &str) -> Confidence {
 
 #[cfg(test)]
 mod tests {
-    use crate::{detect_run, detect_server};
+    use super::{detect_run, detect_server};
     use sabir_core::agent::Confidence;
 
     #[test]

@@ -74,7 +74,7 @@ fn detect(line: &str) -> Confidence {
 
 #[cfg(test)]
 mod tests {
-    use crate::detect;
+    use super::detect;
     use sabir_core::agent::Confidence;
 
     #[test]

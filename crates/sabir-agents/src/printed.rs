@@ -1,7 +1,7 @@
 //! One JSON object with the whole result: what CLIs print at the end, and indent. The decoder joins its lines.
 
 use sabir_core::dialect::{Dialect, End, Facts, Verdict};
-use sabir_core::event::EventKind;
+use sabir_core::event::Activity;
 use sabir_core::json;
 use sabir_core::line::Line;
 
@@ -12,7 +12,7 @@ pub(super) trait ReadObject: Send {
     /// Reads a line for people.
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if !line.text.trim().is_empty() {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         }
     }
     /// See [`Dialect::end`].

@@ -7,9 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::dialect::Dialect;
+pub use crate::event::Accounting;
 use crate::history::LogSpec;
 use crate::launch::LaunchSpec;
 
@@ -212,29 +211,6 @@ impl Confidence {
     /// `Certain` or `None`.
     pub fn certain_if(is_certain: bool) -> Self {
         if is_certain { Self::Certain } else { Self::None }
-    }
-}
-
-/// How an agent composes the token counts that it shows, so that they can be shown the same way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Accounting {
-    /// Its input count includes cached tokens.
-    pub input_includes_cache: bool,
-    /// Its output count excludes reasoning tokens.
-    pub output_excludes_reasoning: bool,
-}
-
-impl Accounting {
-    /// Accounting of the agent of a stream whose `started` event does not carry it, as before version 0.2.
-    pub(crate) fn legacy(agent: &str) -> Self {
-        let (input_includes_cache, output_excludes_reasoning) = match agent {
-            "aider" | "bob" | "cline" | "codex" | "copilot" | "goose" | "openai" | "qwen" => (true, false),
-            "gemini" => (true, true),
-            "opencode" | "kilo" => (false, true),
-            _ => (false, false),
-        };
-        Self { input_includes_cache, output_excludes_reasoning }
     }
 }
 

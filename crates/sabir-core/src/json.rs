@@ -30,8 +30,8 @@ pub use shapes::{TextOr, lenient};
 pub use unroll::Unroll;
 pub use walk::{NotJson, Walk, text as text_inside};
 
-use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
-use crate::event::{EventKind, Text};
+use crate::dialect::{Dialect, End, Facts, RecordingHeader, Verdict};
+use crate::event::{ErrorEvent, EventKind, Text, Unrecognized};
 use crate::line::Line;
 
 /// A dialect whose lines are JSON values of one shape.
@@ -53,7 +53,7 @@ pub trait JsonDialect: Send {
     }
 
     /// See [`Dialect::recorded`].
-    fn recorded(&self, _: &str) -> Option<Recorded> {
+    fn recording_header(&self, _: &str) -> Option<RecordingHeader> {
         None
     }
 
@@ -92,8 +92,8 @@ impl<D: JsonDialect> Dialect for D {
         }
     }
 
-    fn recorded(&self, line: &str) -> Option<Recorded> {
-        JsonDialect::recorded(self, line)
+    fn recording_header(&self, line: &str) -> Option<RecordingHeader> {
+        JsonDialect::recording_header(self, line)
     }
 
     fn resumed(&mut self) {
@@ -115,9 +115,9 @@ fn breaks_off(line: &Line<'_>) -> bool {
 }
 
 /// The error of a stream that ended inside a JSON value. It ends no run: a missing last sign does.
-pub fn broken_off(text: &str) -> EventKind<'static> {
+pub fn broken_off(text: &str) -> ErrorEvent<'static> {
     let message = format!("the output breaks off inside a JSON value, after {} bytes of it", text.len());
-    EventKind::Error { message: Cow::Owned(message), class: None, fatal: false }
+    ErrorEvent::new(message)
 }
 
 /// Reads a text that does not live as long as the line, so that its facts must be copied. False when it does not parse.
@@ -128,7 +128,7 @@ fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Lin
     dialect.message(wire, &copy, &mut copied);
     for fact in copied.drain() {
         let mut fact = fact.into_owned();
-        if let EventKind::Unrecognized { raw, .. } = &mut fact.kind {
+        if let EventKind::Unrecognized(Unrecognized { raw, .. }) = &mut fact.kind {
             *raw = line.text.clone().into_owned().into();
         }
         facts.push_fact(fact);

@@ -12,14 +12,16 @@
 mod conversation;
 mod records;
 
-use serde::Serialize;
-
 use conversation::{Conversation, Happened};
 use records::{Checkpoint, Expert, Failure, InitializeRuntime, Message, Metadata, RunEvent, Step, Usage};
-use sabir_core::event::{Cause, Event, EventKind, Outcome, UsageScope};
+use sabir_core::event::{
+    self, Cause, ErrorEvent, Event, EventKind, Exited, Final, Outcome, Session, Started, TextDelta, ThinkingDelta, ToolEnd,
+    ToolStart, ToolUpdate, UsageScope,
+};
 use sabir_core::export::{Clock, Exporter, Ids, Options, record};
 use sabir_core::fold::{Tokens, UsageTally};
 use sabir_core::json::RawJson;
+use serde::Serialize;
 
 /// The runtimes that Perstack's schema knows, of those that are agents.
 const RUNTIMES: &[&str] = &["cursor", "claude-code", "gemini"];
@@ -73,11 +75,11 @@ impl Exporter for Perstack {
         }
         let inside_a_call = event.parent_tool_call_id.is_some();
         match &event.kind {
-            EventKind::Started { agent, agent_version, .. } => {
+            EventKind::Started(Started { agent, agent_version, .. }) => {
                 agent.as_ref().clone_into(&mut self.agent);
                 self.agent_version = agent_version.as_deref().map(str::to_owned);
             }
-            EventKind::Session { session_id, model, agent_version, .. } if !inside_a_call => {
+            EventKind::Session(Session { session_id, model, agent_version, .. }) if !inside_a_call => {
                 let learn = |known: &mut Option<String>, new: &Option<std::borrow::Cow<'_, str>>| {
                     if let Some(new) = new {
                         *known = Some(new.to_string());
@@ -91,7 +93,7 @@ impl Exporter for Perstack {
                     self.begin(out);
                 }
             }
-            EventKind::Usage { scope, .. } => {
+            EventKind::Usage(event::Usage { scope, .. }) => {
                 self.begin(out);
                 if *scope != UsageScope::Run
                     && let Some(run) = &mut self.run
@@ -99,12 +101,12 @@ impl Exporter for Perstack {
                     run.conversation.step.tally.event(&event.kind);
                 }
             }
-            EventKind::Final { text } => {
+            EventKind::Final(Final { text, .. }) => {
                 self.begin(out);
                 self.answer = Some(text.to_string());
             }
-            EventKind::Error { message, .. } => self.error = Some(message.to_string()),
-            EventKind::Exited { outcome, cause, .. } => {
+            EventKind::Error(ErrorEvent { message, .. }) => self.error = Some(message.to_string()),
+            EventKind::Exited(Exited { outcome, cause, .. }) => {
                 self.begin(out);
                 self.finish(*outcome, *cause, out);
             }
@@ -167,26 +169,28 @@ impl Perstack {
 
     fn converse(&mut self, kind: &EventKind<'_>, out: &mut Vec<u8>) {
         match kind {
-            EventKind::Text { delta, message_id } => {
+            EventKind::Text(TextDelta { delta, message_id, .. }) => {
                 self.converse_with(out, |conversation, now| conversation.say(false, message_id.as_deref(), delta, now));
             }
-            EventKind::Thinking { delta, message_id } => {
+            EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) => {
                 self.converse_with(out, |conversation, now| conversation.say(true, message_id.as_deref(), delta, now));
             }
-            EventKind::ToolStart { tool_call_id, name, input, .. } => {
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, .. }) => {
                 self.converse_with(out, |conversation, now| conversation.call(tool_call_id, name, input.as_deref(), now));
             }
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => self.converse_with(out, |conversation, _| {
-                conversation.arguments(tool_call_id, input);
-                Vec::new()
-            }),
-            EventKind::ToolEnd { tool_call_id, status, output, .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
+                self.converse_with(out, |conversation, _| {
+                    conversation.arguments(tool_call_id, input);
+                    Vec::new()
+                });
+            }
+            EventKind::ToolEnd(ToolEnd { tool_call_id, status, output, .. }) => {
                 self.converse_with(out, |conversation, _| conversation.result(tool_call_id, *status, output.as_deref()));
             }
-            EventKind::TurnStart { .. } if self.run.is_some() => {
+            EventKind::TurnStart(_) if self.run.is_some() => {
                 self.converse_with(out, Conversation::next_turn);
             }
-            EventKind::TurnEnd { .. } => {
+            EventKind::TurnEnd(_) => {
                 self.converse_with(out, |conversation, _| conversation.close());
             }
             _ => {}

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use sabir_core::event::{Cause, Event, EventKind, Outcome, PlanStatus, ToolStatus};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, Event, EventKind, Exited, FileChange, Final, Outcome, Permission, Plan, PlanStatus, Prompt,
+    Retry, Session, Started, SuggestedEdits, ToolEnd, ToolStatus, TurnEnd, TurnStart, Unrecognized, Usage,
+};
 use sabir_core::export::calls::{Call, PendingCalls, one_line};
 use sabir_core::export::messages::{Message, MessageAssembler};
 use sabir_core::export::{Exporter, Options, record};
+use serde::Serialize;
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -67,7 +69,7 @@ impl Exporter for Runner {
         }
         let parent = event.parent_tool_call_id.as_deref();
         match &event.kind {
-            EventKind::Text { .. } | EventKind::Thinking { .. } => {
+            EventKind::Text(_) | EventKind::Thinking(_) => {
                 if parent.is_none() {
                     self.respond(out);
                 }
@@ -75,7 +77,7 @@ impl Exporter for Runner {
                     thought(&message, out);
                 }
             }
-            EventKind::ToolStart { .. } => {
+            EventKind::ToolStart(_) => {
                 if parent.is_none() {
                     self.respond(out);
                 }
@@ -84,7 +86,7 @@ impl Exporter for Runner {
                     self.action(&call, out);
                 }
             }
-            EventKind::ToolEnd { tool_call_id, output, status, exit_code, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, status, exit_code, .. }) => {
                 self.think(Some(tool_call_id), out);
                 if let Some(name) = self.open.remove(tool_call_id.as_ref())
                     && *status != ToolStatus::Ok
@@ -93,30 +95,30 @@ impl Exporter for Runner {
                     record(&Record::Action { name: &name, detail: Some(&detail) }, out);
                 }
             }
-            EventKind::TurnStart { .. } => {
+            EventKind::TurnStart(_) => {
                 self.respond(out);
                 self.log(&event.kind, out);
             }
-            EventKind::TurnEnd { stop_reason, .. } => {
+            EventKind::TurnEnd(TurnEnd { stop_reason, .. }) => {
                 self.end_turn(stop_reason.as_deref(), out);
                 self.log(&event.kind, out);
             }
-            EventKind::Retry { .. } => {
+            EventKind::Retry(_) => {
                 // What is tried again was no answer.
                 if let Some(text) = self.answer.take() {
                     record(&Record::Thought { text: &text }, out);
                 }
                 self.log(&event.kind, out);
             }
-            EventKind::Final { text } => {
+            EventKind::Final(Final { text, .. }) => {
                 self.answer_or_thought(text, out);
                 if !self.final_said {
                     self.final_said = true;
                     record(&Record::Final { text }, out);
                 }
             }
-            EventKind::Error { message, class, fatal } => self.fail(message, *class, *fatal, out),
-            EventKind::Exited { outcome, cause, .. } => {
+            EventKind::Error(ErrorEvent { message, class, fatal, .. }) => self.fail(message, *class, *fatal, out),
+            EventKind::Exited(Exited { outcome, cause, .. }) => {
                 self.rest(out);
                 // Who waits for a final must not wait for ever. A stop that was asked for is no failure.
                 if !matches!(outcome, Outcome::Completed | Outcome::Cancelled) && !self.failure_said {
@@ -247,19 +249,21 @@ fn failed_detail(status: ToolStatus, exit_code: Option<i32>, output: Option<&str
 fn log_line(kind: &EventKind<'_>) -> Option<String> {
     let listed = |parts: Vec<Option<String>>| parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     Some(match kind {
-        EventKind::Started { agent, agent_version, .. } => {
+        EventKind::Started(Started { agent, agent_version, .. }) => {
             format!("started {agent}{}", agent_version.as_deref().map(|version| format!(" {version}")).unwrap_or_default())
         }
-        EventKind::Session { session_id, model, cwd, .. } => listed(vec![
+        EventKind::Session(Session { session_id, model, cwd, .. }) => listed(vec![
             session_id.as_ref().map(|id| format!("session {id}")),
             model.as_ref().map(|model| format!("model {model}")),
             cwd.as_ref().map(|cwd| format!("in {cwd}")),
         ]),
-        EventKind::TurnStart { turn } => format!("turn {turn}"),
-        EventKind::TurnEnd { turn, stop_reason } => {
+        EventKind::TurnStart(TurnStart { turn, .. }) => format!("turn {turn}"),
+        EventKind::TurnEnd(TurnEnd { turn, stop_reason, .. }) => {
             format!("turn {turn} ended{}", stop_reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default())
         }
-        EventKind::Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, scope, .. } => {
+        EventKind::Usage(Usage {
+            input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, scope, ..
+        }) => {
             let count = |what, count: &Option<u64>| count.map(|count| format!("{what} {count}"));
             let figures = listed(vec![
                 count("input", input_tokens),
@@ -270,22 +274,22 @@ fn log_line(kind: &EventKind<'_>) -> Option<String> {
             ]);
             format!("usage of the {scope}: {figures}")
         }
-        EventKind::Activity { message } => message.to_string(),
-        EventKind::Retry { attempt, max_attempts, message, .. } => {
+        EventKind::Activity(Activity { message, .. }) => message.to_string(),
+        EventKind::Retry(Retry { attempt, max_attempts, message, .. }) => {
             format!("attempt {attempt}{} failed: {message}", max_attempts.map(|most| format!(" of {most}")).unwrap_or_default())
         }
-        EventKind::FileChange { path, change, .. } => format!("{change} {path}"),
-        EventKind::Prompt { text } => format!("prompt: {text}"),
-        EventKind::Plan { items } => {
+        EventKind::FileChange(FileChange { path, change, .. }) => format!("{change} {path}"),
+        EventKind::Prompt(Prompt { text, .. }) => format!("prompt: {text}"),
+        EventKind::Plan(Plan { items, .. }) => {
             let done = items.iter().filter(|item| item.status == PlanStatus::Completed).count();
             format!("plan: {done} of {} done", items.len())
         }
-        EventKind::Permission { title, decision, .. } => {
+        EventKind::Permission(Permission { title, decision, .. }) => {
             format!("permission: {title}{}", decision.as_deref().map(|word| format!(" ({word})")).unwrap_or_default())
         }
-        EventKind::SuggestedEdits { edits } => format!("{} suggested edits", edits.len()),
-        EventKind::Unrecognized { r#type, .. } => format!("unrecognized {}", r#type.as_deref().unwrap_or("line")),
-        EventKind::Exited { outcome, exit_code, .. } => {
+        EventKind::SuggestedEdits(SuggestedEdits { edits, .. }) => format!("{} suggested edits", edits.len()),
+        EventKind::Unrecognized(Unrecognized { r#type, .. }) => format!("unrecognized {}", r#type.as_deref().unwrap_or("line")),
+        EventKind::Exited(Exited { outcome, exit_code, .. }) => {
             format!("exited: {outcome}{}", exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default())
         }
         _ => return None,

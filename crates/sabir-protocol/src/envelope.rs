@@ -40,7 +40,10 @@ use std::collections::BTreeMap;
 
 use calls::OpenCall;
 use message::{Level, Message, Meta, Origin, Payload};
-use sabir_core::event::{Cause, Event, EventKind, Outcome, PlanStatus};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, Event, EventKind, Exited, FileChange, Final, Outcome, Permission, Plan, PlanStatus, Session,
+    Started, TurnStart,
+};
 use sabir_core::export::calls::PendingCalls;
 use sabir_core::export::messages::{self, MessageAssembler};
 use sabir_core::export::{Clock, Exporter, Ids, Options, record};
@@ -81,7 +84,7 @@ impl Exporter for Envelope {
         }
         if self.session.is_none() {
             match &event.kind {
-                EventKind::Started { agent, agent_version, .. } => {
+                EventKind::Started(Started { agent, agent_version, .. }) => {
                     agent.as_ref().clone_into(&mut self.agent);
                     self.agent_version = agent_version.as_deref().map(str::to_owned);
                     self.started = self.options.events.then(|| json(event));
@@ -91,7 +94,7 @@ impl Exporter for Envelope {
                     }
                     return;
                 }
-                EventKind::Session { .. } => {
+                EventKind::Session(_) => {
                     self.learn(&event.kind);
                     self.open(out);
                     if self.options.events {
@@ -165,37 +168,37 @@ impl Envelope {
     fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let parent = event.parent_tool_call_id.as_deref();
         match &event.kind {
-            EventKind::Text { .. } | EventKind::Thinking { .. } => {
+            EventKind::Text(_) | EventKind::Thinking(_) => {
                 self.running(out);
                 if let Some(message) = self.messages.push(event) {
                     self.log(&message, out);
                 }
             }
-            EventKind::ToolStart { .. } => {
+            EventKind::ToolStart(_) => {
                 self.running(out);
                 self.flush_lane(parent, out);
                 if let Some(call) = self.pending.start(event) {
                     self.begin_call(&call, out);
                 }
             }
-            EventKind::ToolUpdate { .. } => self.update_call(event, out),
-            EventKind::ToolEnd { .. } => self.end_call(event, out),
-            EventKind::FileChange { .. } => self.file_change(event, out),
-            EventKind::TurnStart { turn } => {
+            EventKind::ToolUpdate(_) => self.update_call(event, out),
+            EventKind::ToolEnd(_) => self.end_call(event, out),
+            EventKind::FileChange(_) => self.file_change(event, out),
+            EventKind::TurnStart(TurnStart { turn, .. }) => {
                 self.turn = *turn;
                 self.running(out);
             }
-            EventKind::TurnEnd { .. } => self.flush_lane(None, out),
-            EventKind::Activity { message } => {
+            EventKind::TurnEnd(_) => self.flush_lane(None, out),
+            EventKind::Activity(Activity { message, .. }) => {
                 let meta = Meta { role: Some("activity"), ..Meta::default() };
                 let payload = Payload { text: Some(Cow::Borrowed(message)), meta: Some(meta), ..Payload::default() };
                 self.send("log", Level::Info, &payload, out);
             }
-            EventKind::Permission { title, decision: None, .. } => {
+            EventKind::Permission(Permission { title, decision: None, .. }) => {
                 let payload = Payload { text: Some(Cow::Borrowed(title)), json: Some(json(event)), ..Payload::default() };
                 self.send("prompt", Level::Info, &payload, out);
             }
-            EventKind::Plan { items } => {
+            EventKind::Plan(Plan { items, .. }) => {
                 self.other(event, out);
                 let done = items.iter().filter(|item| item.status == PlanStatus::Completed).count();
                 // A plan is most of the way from the beginning of the work to its end.
@@ -203,13 +206,13 @@ impl Envelope {
                     self.status("running", u8::try_from(10 + share).unwrap_or(90), out);
                 }
             }
-            EventKind::Final { text } => self.answer = Some(text.to_string()),
-            EventKind::Error { message, class, fatal } => {
+            EventKind::Final(Final { text, .. }) => self.answer = Some(text.to_string()),
+            EventKind::Error(ErrorEvent { message, class, fatal, .. }) => {
                 self.failure_said |= fatal;
                 self.error(class.unwrap_or(Cause::Unknown).as_str(), message, *fatal, out);
             }
-            EventKind::Exited { .. } => self.finish(&event.kind, out),
-            EventKind::Session { .. } => {
+            EventKind::Exited(_) => self.finish(&event.kind, out),
+            EventKind::Session(_) => {
                 self.learn(&event.kind);
                 self.other(event, out);
             }
@@ -218,7 +221,7 @@ impl Envelope {
     }
 
     fn learn(&mut self, kind: &EventKind<'_>) {
-        let EventKind::Session { session_id, model, cwd, agent_version, .. } = kind else { return };
+        let EventKind::Session(Session { session_id, model, cwd, agent_version, .. }) = kind else { return };
         let learn = |known: &mut Option<String>, new: &Option<Cow<'_, str>>| {
             if let Some(new) = new {
                 *known = Some(new.to_string());
@@ -308,7 +311,9 @@ impl Envelope {
     }
 
     fn file_change(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let EventKind::FileChange { path, change, from, diff, added, removed, tool_call_id, source } = &event.kind else {
+        let EventKind::FileChange(FileChange { path, change, from, diff, added, removed, tool_call_id, source, .. }) =
+            &event.kind
+        else {
             return;
         };
         let payload = Payload {
@@ -337,7 +342,7 @@ impl Envelope {
     }
 
     fn own_words(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let level = if matches!(event.kind, EventKind::Retry { .. }) { Level::Warn } else { Level::Info };
+        let level = if matches!(event.kind, EventKind::Retry(_)) { Level::Warn } else { Level::Info };
         let payload = Payload { name: Some(Cow::Borrowed(event.kind.tag())), json: Some(json(event)), ..Payload::default() };
         self.send("event", level, &payload, out);
     }
@@ -353,7 +358,7 @@ impl Envelope {
     }
 
     fn finish(&mut self, exited: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::Exited { outcome, cause, exit_code, duration_ms, stop_reason, .. } = exited else { return };
+        let EventKind::Exited(Exited { outcome, cause, exit_code, duration_ms, stop_reason, .. }) = exited else { return };
         self.flush(out);
         self.status("finalizing", 95, out);
         let sentence = match cause {

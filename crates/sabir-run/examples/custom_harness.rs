@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use sabir_core::agent::{Agent, Confidence, DialectSpec};
 use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus};
+use sabir_core::event::{Event, Final, Outcome, RunId, TextDelta, ToolEnd, ToolKind, ToolStart, ToolStatus};
 use sabir_core::fold::{SessionResult, SessionResultFold};
 use sabir_core::launch::{CommandLine, LaunchSpec, Program, PromptTransport, Request};
 use sabir_core::line::Line;
@@ -50,23 +50,12 @@ impl Dialect for Lines {
         match text.split_once(": ") {
             Some(("say", words)) => {
                 self.answer.set(words);
-                facts.push(EventKind::Text { delta: words.to_owned().into(), message_id: None });
+                facts.push(TextDelta::new(words.to_owned()));
             }
-            Some(("run", command)) => facts.push(EventKind::ToolStart {
-                tool_call_id: "call".into(),
-                name: "shell".into(),
-                input: None,
-                tool_kind: ToolKind::Execute,
-                title: Some(command.to_owned().into()),
-            }),
-            Some(("ran", output)) => facts.push(EventKind::ToolEnd {
-                tool_call_id: "call".into(),
-                ok: true,
-                output: Some(output.to_owned().into()),
-                status: ToolStatus::Ok,
-                exit_code: Some(0),
-                duration_ms: None,
-            }),
+            Some(("run", command)) => {
+                facts.push(ToolStart::of_kind(ToolKind::Execute, "call", "shell").title(command.to_owned()));
+            }
+            Some(("ran", output)) => facts.push(ToolEnd::new("call", ToolStatus::Ok).output(output.to_owned()).exit_code(0)),
             _ if text == "bye" => self.over = true,
             // What no rule knows is kept.
             _ => facts.unrecognized(None, line),
@@ -81,7 +70,7 @@ impl Dialect for Lines {
         if !self.over {
             return Verdict::of(Outcome::Incomplete);
         }
-        facts.push(EventKind::Final { text: self.answer.take().into() });
+        facts.push(Final::new(self.answer.take()));
         Verdict::of(Outcome::Completed)
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
+use clock::Clock;
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::{End, StartFailure};
-use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
+use sabir_core::event::{Cause, Event, EventKind, Exited, Outcome, RunId};
 use sabir_core::launch::{CommandLine, StdoutCapture};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use sabir_core::time::Timestamp;
@@ -24,8 +25,6 @@ use crate::tree::Tree;
 use crate::{platform, tree};
 
 mod clock;
-
-use clock::Clock;
 
 /// Everything that is decided before a run begins.
 #[derive(Debug, Clone)]
@@ -407,7 +406,7 @@ impl<'s> Reading<'s> {
         }
         self.sink.idle();
         let (outcome, cause) = match events.last().map(|event| &event.kind) {
-            Some(EventKind::Exited { outcome, cause, .. }) => (*outcome, *cause),
+            Some(EventKind::Exited(Exited { outcome, cause, .. })) => (*outcome, *cause),
             _ => (Outcome::Incomplete, None),
         };
         Ended { outcome, cause, end, killed }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sabir_core::agent::{Agent, Registry};
-use sabir_core::event::{Event, EventKind, Outcome};
+use sabir_core::event::{Event, EventKind, Outcome, Prompt, Session};
 use sabir_core::fold::{CostSource, Over, SessionResult};
 use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
@@ -16,10 +16,9 @@ use crate::index::summary::Account;
 use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::{Damage, Reader};
-use crate::record;
 use crate::reused::is_one_run;
 use crate::summary::{self, State, Summary};
-use crate::whole;
+use crate::{record, whole};
 
 /// A run of the journal, as a log.
 #[derive(Debug)]
@@ -182,9 +181,11 @@ impl Told {
             told.started = told.started.or(event.at);
             told.last = event.at.or(told.last);
             match &event.kind {
-                EventKind::Session { cwd: Some(cwd), .. } if told.cwd.is_none() => told.cwd = Some(cwd.clone().into_owned()),
-                EventKind::Prompt { text } if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
-                EventKind::Exited { .. } => told.ended = true,
+                EventKind::Session(Session { cwd: Some(cwd), .. }) if told.cwd.is_none() => {
+                    told.cwd = Some(cwd.clone().into_owned());
+                }
+                EventKind::Prompt(Prompt { text, .. }) if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
+                EventKind::Exited(_) => told.ended = true,
                 _ => {}
             }
             fold.event(event);
@@ -323,7 +324,7 @@ fn session_so_far(folder: &RunFolder) -> io::Result<Option<String>> {
         let Some(record) = reader.next()? else { break };
         if record.kind == record::Kind::Event
             && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
-            && let EventKind::Session { session_id: Some(id), .. } = event.kind
+            && let EventKind::Session(Session { session_id: Some(id), .. }) = event.kind
         {
             return Ok(Some(id.into_owned()));
         }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Final};
 use sabir_core::export::Exporter;
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::price::Table;
@@ -90,7 +90,11 @@ impl Output {
             name => match sabir_export::find(name) {
                 Some(entry) => {
                     let Options { session_id, logs, .. } = options;
-                    Self::View((entry.new)(&Options { session_id, logs, ..Options::default() }))
+                    Self::View((entry.new)(&sabir_core::export::Options {
+                        session_id,
+                        logs,
+                        ..sabir_core::export::Options::default()
+                    }))
                 }
                 None => Self::Events,
             },
@@ -108,7 +112,7 @@ impl Output {
             Self::Readable(fold) => fold.event(event),
             Self::Human(human) => human.event(event, out),
             Self::Answer => {
-                if let EventKind::Final { text } = &event.kind {
+                if let EventKind::Final(Final { text, .. }) = &event.kind {
                     out.extend_from_slice(text.as_bytes());
                     if !text.ends_with('\n') {
                         out.push(b'\n');

@@ -257,7 +257,7 @@ mod tests {
         let mut decoder =
             Decoder::new(Start::of(crate::commands::agents::registry().find("claude-code").expect("an agent").clone()));
         let mut fold = SessionResult::fold();
-        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd { .. } | EventKind::Exited { .. });
+        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd(_) | EventKind::Exited(_));
         let mut note = |events: &[Event<'_>]| {
             for event in events.iter().filter(|event| is_over || !ends(event)) {
                 fold.event(event);

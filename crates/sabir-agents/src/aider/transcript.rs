@@ -15,13 +15,15 @@
 //! are known waits until one comes: before another `Tokens:` line it was an answer, before an edit it was talk. The exit
 //! code is 0 also when the model was never reached.
 
-use std::borrow::Cow;
+use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
+use sabir_core::event::{
+    Activity, Cause, Change, ErrorEvent, FileChange, Final, Outcome, Retry, Session, TextDelta, ThinkingDelta, TurnEnd,
+    TurnStart, Usage, UsageScope,
+};
+use sabir_core::line::Line;
 
 use super::edits::Edits;
 use super::lines::{self, Bill, Mark};
-use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, Change, ChangeSource, EventKind, Outcome, UsageScope};
-use sabir_core::line::Line;
 
 /// Reads transcripts.
 #[derive(Default)]
@@ -73,23 +75,16 @@ impl Dialect for Transcript {
                     self.version = Some(version.to_owned());
                     self.section = Section::Head;
                 } else {
-                    facts.push(EventKind::Activity { message: line.text.clone() });
+                    facts.push(Activity::new(line.text.clone()));
                 }
             }
             Section::Head if line.text.trim().is_empty() => {
                 self.section = Section::Answer;
-                facts.push(EventKind::Session {
-                    session_id: None,
-                    model: self.model.clone().map(Cow::Owned),
-                    cwd: None,
-                    agent_version: self.version.clone().map(Cow::Owned),
-                    permission_mode: None,
-                    tools: None,
-                });
+                facts.push(Session::default().model(self.model.clone()).agent_version(self.version.clone()));
             }
             Section::Head => match lines::model(&line.text) {
                 Some(model) => self.model = Some(model.to_owned()),
-                None => facts.push(EventKind::Activity { message: line.text.clone() }),
+                None => facts.push(Activity::new(line.text.clone())),
             },
             _ => self.body(&line.text, line.terminated, facts),
         }
@@ -104,7 +99,7 @@ impl Dialect for Transcript {
         if let Some(trouble) = self.error.take() {
             let message = trouble.text.as_str().to_owned();
             let cause = Cause::of_error(None, &message);
-            facts.push(EventKind::Error { message: Cow::Owned(message), class: Some(cause), fatal: true });
+            facts.push(ErrorEvent::new(message).class(cause).fatal(true));
             return Verdict::failed(Some(cause));
         }
         if self.interrupted {
@@ -115,7 +110,7 @@ impl Dialect for Transcript {
         }
         let stopped = end.cancelled || end.timeout.is_some() || end.signal.is_some();
         if !stopped && end.exit_code.unwrap_or(0) == 0 && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.as_str().trim().to_owned()) });
+            facts.push(Final::new(self.answer.as_str().trim().to_owned()));
         }
         Verdict { exit_code_decides: true, ..Verdict::of(Outcome::Completed) }
     }
@@ -138,7 +133,7 @@ impl Transcript {
             Some(Mark::Retrying(seconds)) if self.error.is_some() => return self.retry(seconds, facts),
             Some(Mark::Interrupted) => {
                 self.interrupted = true;
-                return facts.push(EventKind::Activity { message: Cow::Owned(line.to_owned()) });
+                return facts.push(Activity::new(line.to_owned()));
             }
             Some(Mark::Applied(path)) if after => {
                 self.tell_talk(facts);
@@ -146,7 +141,7 @@ impl Transcript {
             }
             Some(Mark::Commit) if after => {
                 self.tell_talk(facts);
-                return facts.push(EventKind::Activity { message: Cow::Owned(line.to_owned()) });
+                return facts.push(Activity::new(line.to_owned()));
             }
             _ => {}
         }
@@ -180,12 +175,7 @@ impl Transcript {
         self.retries = self.retries.saturating_add(1);
         let message = self.error.take().map(|trouble| trouble.text.as_str().to_owned()).unwrap_or_default();
         let wait = std::time::Duration::try_from_secs_f64(seconds).ok();
-        facts.push(EventKind::Retry {
-            attempt: self.retries,
-            max_attempts: None,
-            delay_ms: wait.and_then(|wait| wait.as_millis().try_into().ok()),
-            message: Cow::Owned(message),
-        });
+        facts.push(Retry::new(self.retries, message).delay_ms(wait.and_then(|wait| wait.as_millis().try_into().ok())));
         // What came of the answer before is told again.
         self.text.clear();
         self.edits.clear();
@@ -195,7 +185,7 @@ impl Transcript {
     fn words(&mut self, line: &str, terminated: bool, facts: &mut Facts<'_>) {
         let delta = if terminated { format!("{line}\n") } else { line.to_owned() };
         match self.section {
-            Section::Thinking => facts.push(EventKind::Thinking { delta: delta.into(), message_id: None }),
+            Section::Thinking => facts.push(ThinkingDelta::new(delta)),
             Section::After => self.text.push(&delta),
             _ => {
                 if self.text.as_str().is_empty() && line.trim().is_empty() {
@@ -206,7 +196,7 @@ impl Transcript {
                 }
                 self.text.push(&delta);
                 self.edits.line(line);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: None });
+                facts.push(TextDelta::new(delta));
             }
         }
     }
@@ -215,7 +205,7 @@ impl Transcript {
     fn speak(&mut self, facts: &mut Facts<'_>) {
         self.interrupted = false;
         if !std::mem::replace(&mut self.speaking, true) {
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
     }
 
@@ -231,10 +221,10 @@ impl Transcript {
             let text = self.text.as_str().trim_start().to_owned();
             text.lines().for_each(|line| self.edits.line(line));
             self.speak(facts);
-            facts.push(EventKind::Text { delta: text.into(), message_id: None });
+            facts.push(TextDelta::new(text));
         }
         self.speaking = false;
-        facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+        facts.push(TurnEnd::default());
         self.section = Section::After;
         self.retries = 0;
         self.answer = std::mem::take(&mut self.text);
@@ -252,16 +242,7 @@ impl Transcript {
 
     fn applied(&mut self, path: &str, facts: &mut Facts<'_>) {
         let made = self.edits.is_fresh(path) && self.asked.as_str().lines().any(|asked| asked == path);
-        facts.push(EventKind::FileChange {
-            path: Cow::Owned(path.to_owned()),
-            change: if made { Change::Create } else { Change::Update },
-            from: None,
-            diff: None,
-            added: None,
-            removed: None,
-            tool_call_id: None,
-            source: ChangeSource::Reported,
-        });
+        facts.push(FileChange::new(path.to_owned(), if made { Change::Create } else { Change::Update }));
     }
 
     /// The lines that wait were talk.
@@ -274,7 +255,7 @@ impl Transcript {
                 self.asked.push(line);
                 self.asked.push("\n");
             }
-            facts.push(EventKind::Activity { message: Cow::Owned(line.to_owned()) });
+            facts.push(Activity::new(line.to_owned()));
         }
     }
 
@@ -282,7 +263,7 @@ impl Transcript {
     fn tell_waiting(&mut self, facts: &mut Facts<'_>) {
         let text = self.text.take();
         if !text.trim().is_empty() {
-            facts.push(EventKind::Text { delta: text.into(), message_id: None });
+            facts.push(TextDelta::new(text));
         }
     }
 
@@ -300,19 +281,12 @@ impl Transcript {
         if exact.is_none() && session_cost.is_none() {
             return;
         }
-        facts.push(EventKind::Usage {
-            // How much of it was cached is said for some providers only.
-            input_tokens: None,
-            output_tokens: exact.map(|(_, received)| received),
-            total_tokens: exact.map(|(sent, received)| sent.saturating_add(received)),
-            cache_read_tokens: None,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: session_cost,
-            cost_parts: None,
-            model: None,
-            scope: UsageScope::Turn,
-        });
+        facts.push(
+            // How much of the input was cached is known for some providers only.
+            Usage::new(UsageScope::Turn)
+                .output_tokens(exact.map(|(_, received)| received))
+                .total_tokens(exact.map(|(sent, received)| sent.saturating_add(received)))
+                .cost_usd(session_cost),
+        );
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use sabir_core::dialect::Facts;
-use sabir_core::event::EventKind;
+use sabir_core::event::{Activity, EventKind, TextDelta, ThinkingDelta};
 
 const OPEN: &str = "<thinking>";
 const CLOSE: &str = "</thinking>";
@@ -25,9 +25,9 @@ impl<'a> Part<'a> {
     /// The event of it; an echo is a line for people.
     pub(super) fn push(self, facts: &mut Facts<'a>) {
         facts.push(match self {
-            Self::Text(delta) => EventKind::Text { delta: delta.into(), message_id: None },
-            Self::Thinking(delta) => EventKind::Thinking { delta: delta.into(), message_id: None },
-            Self::Echo(message) => EventKind::Activity { message },
+            Self::Text(delta) => EventKind::Text(TextDelta::new(delta)),
+            Self::Thinking(delta) => EventKind::Thinking(ThinkingDelta::new(delta)),
+            Self::Echo(message) => EventKind::Activity(Activity::new(message)),
         });
     }
 }

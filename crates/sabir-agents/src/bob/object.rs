@@ -1,17 +1,15 @@
 //! The `json` result of 1.x: one indented object with the answer and counters by model.
 
-use std::borrow::Cow;
-
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{ErrorEvent, Final, Outcome, Session, Unrecognized};
+use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
 use crate::printed::ReadObject;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::json::{self, Str};
 
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -35,19 +33,12 @@ impl ReadObject for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
         let Some(wire) = wire else {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text.to_owned()) });
+            facts.push(Unrecognized::new(text.to_owned()));
             return;
         };
         let mut told = Facts::default();
         if let Some(id) = wire.session_id {
-            told.push(EventKind::Session {
-                session_id: Some(id.into()),
-                model: None,
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            });
+            told.push(Session::default().session_id(id));
         }
         let mut parts = Vec::new();
         if let Some(Str(response)) = wire.response {
@@ -63,9 +54,9 @@ impl ReadObject for Object {
         let status = if wire.error.is_some() { "error" } else { "success" };
         let verdict = usage::verdict(status, wire.error.as_ref().map(|error| &*error.message));
         if let Some(Problem { message }) = wire.error {
-            told.push(EventKind::Error { message: message.into(), class: verdict.cause, fatal: true });
+            told.push(ErrorEvent::new(message).class(verdict.cause).fatal(true));
         } else if !answer.trim().is_empty() {
-            told.push(EventKind::Final { text: Cow::Owned(answer.trim().to_owned()) });
+            told.push(Final::new(answer.trim().to_owned()));
         }
         if let Some(stats) = &wire.stats {
             stats.report(&mut told);

@@ -10,18 +10,21 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, Final, Outcome, Session, TextDelta, ThinkingDelta, ToolEnd, ToolStart, ToolStatus, TurnEnd,
+    TurnStart,
+};
+use sabir_core::json::{self, JsonDialect, Str, StringOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::COMPLETION;
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, ToolKind, ToolStatus};
-use sabir_core::json::{self, JsonDialect, Str, StringOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// The fields of all events.
 #[derive(Deserialize)]
@@ -104,7 +107,7 @@ impl JsonDialect for Stream {
                 if let Some(message) = wire.message.or_else(|| wire.error.map(message_of)) {
                     let class = Some(Cause::of_error(None, &message)).filter(|cause| *cause != Cause::Unknown);
                     self.problem = Some(message.0.clone().into_owned());
-                    facts.push(EventKind::Error { message: message.into(), class, fatal: false });
+                    facts.push(ErrorEvent::new(message).class(class));
                 }
             }
             "result" => self.result(wire, facts),
@@ -116,7 +119,7 @@ impl JsonDialect for Stream {
         if line.text.trim_start().starts_with('{') {
             json::unrecognized(line, facts);
         } else {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         }
     }
 
@@ -132,7 +135,7 @@ impl JsonDialect for Stream {
         };
         let answer = self.completion.as_deref().unwrap_or(self.said.as_str()).trim();
         if verdict.outcome == Outcome::Completed && !answer.is_empty() {
-            facts.push(EventKind::Final { text: Cow::Owned(answer.to_owned()) });
+            facts.push(Final::new(answer.to_owned()));
         }
         verdict
     }
@@ -144,7 +147,7 @@ impl Stream {
         self.begin_turn(facts);
         if wire.is_reasoning == Some(true) {
             self.end_message(facts);
-            facts.push(EventKind::Thinking { delta: content.into(), message_id: None });
+            facts.push(ThinkingDelta::new(content));
             return;
         }
         let mut parts = Vec::new();
@@ -185,13 +188,7 @@ impl Stream {
             self.completion = wire.parameters.and_then(completion);
             self.completing = Some(id.clone().into_owned());
         }
-        facts.push(EventKind::ToolStart {
-            tool_call_id: id,
-            tool_kind: ToolKind::of_name(&name),
-            name,
-            input: wire.parameters.map(|raw| Cow::Borrowed(raw.get())),
-            title: None,
-        });
+        facts.push(ToolStart::new(id, name).input(wire.parameters.map(RawValue::get)));
     }
 
     fn tool_result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -235,13 +232,13 @@ impl Stream {
             && said_nothing
         {
             self.said.set(&answer);
-            facts.push(EventKind::Text { delta: answer.into(), message_id: None });
+            facts.push(TextDelta::new(answer));
         }
         let message = wire.error.map(message_of).or(wire.message);
         let said = message.as_deref().or(self.problem.as_deref());
         let mut verdict = usage::verdict(wire.status.as_deref().unwrap_or_default(), said);
         if let Some(message) = message.filter(|_| verdict.outcome != Outcome::Completed) {
-            facts.push(EventKind::Error { message: message.into(), class: verdict.cause, fatal: true });
+            facts.push(ErrorEvent::new(message).class(verdict.cause).fatal(true));
         }
         // The end of the run is the end of this call, for versions that report no result of it.
         if let Some(id) = self.completing.take().filter(|_| verdict.outcome == Outcome::Completed) {
@@ -261,30 +258,23 @@ impl Stream {
     /// After the prompt and after tool results, the first thing that comes is of a new response.
     fn begin_turn(&mut self, facts: &mut Facts<'_>) {
         if !std::mem::replace(&mut self.in_turn, true) {
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
     }
 
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
     }
 }
 
-fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> EventKind<'a> {
-    EventKind::Session { session_id, model, cwd: None, agent_version: None, permission_mode: None, tools: None }
+fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> Session<'a> {
+    Session::default().session_id(session_id).model(model)
 }
 
-fn tool_end<'a>(tool_call_id: Cow<'a, str>, status: ToolStatus, output: Option<Cow<'a, str>>) -> EventKind<'a> {
-    EventKind::ToolEnd {
-        tool_call_id,
-        ok: status == ToolStatus::Ok,
-        output: output.map(Into::into),
-        status,
-        exit_code: None,
-        duration_ms: None,
-    }
+fn tool_end<'a>(tool_call_id: Cow<'a, str>, status: ToolStatus, output: Option<Cow<'a, str>>) -> ToolEnd<'a> {
+    ToolEnd::new(tool_call_id, status).output(output)
 }
 
 fn message_of<'a>(error: StringOr<'a, Problem<'a>>) -> Str<'a> {

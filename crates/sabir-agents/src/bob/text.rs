@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
+use sabir_core::event::{Activity, Final, Outcome, TextDelta};
+use sabir_core::line::Line;
+
 use super::COMPLETION;
 use super::narration::{Narration, Part};
-use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::line::Line;
 
 const FENCE: &str = "---output---";
 
@@ -35,9 +36,9 @@ impl Dialect for Text {
         let text = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
         if self.fenced && self.completing {
             self.completion.push(&text);
-            facts.push(EventKind::Text { delta: text.into(), message_id: None });
+            facts.push(TextDelta::new(text));
         } else if self.fenced {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         } else {
             let mut parts = Vec::new();
             self.narration.piece(text, &mut parts);
@@ -54,7 +55,7 @@ impl Dialect for Text {
         // What a failing program prints is its complaint, not an answer.
         let failed = end.exit_code.is_some_and(|code| code != 0) || end.signal.is_some();
         if !text.is_empty() && !failed {
-            facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
+            facts.push(Final::new(text.to_owned()));
         }
         let said_anything = !text.is_empty() || end.exit_code.is_some();
         let outcome = if said_anything { Outcome::Completed } else { Outcome::Incomplete };

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use sabir_core::dialect::{Facts, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, UsageScope};
+use sabir_core::event::{Activity, Cause, Outcome, Usage, UsageScope};
 use sabir_core::json::{self, Str};
+use serde::Deserialize;
 
 /// `stats` of every version.
 #[derive(Deserialize)]
@@ -57,7 +56,7 @@ impl<'a> Stats<'a> {
             facts.push(usage(self.input_tokens, self.output_tokens, self.cached, None, total, None));
         }
         if let Some(coins) = self.session_costs.filter(|coins| *coins > 0.0) {
-            facts.push(EventKind::Activity { message: Cow::Owned(format!("session cost: {coins} (Bob's own unit)")) });
+            facts.push(Activity::new(format!("session cost: {coins} (Bob's own unit)")));
         }
     }
 }
@@ -69,20 +68,14 @@ fn usage(
     reasoning: Option<u64>,
     total_tokens: Option<u64>,
     model: Option<Cow<'_, str>>,
-) -> EventKind<'_> {
-    EventKind::Usage {
-        input_tokens: input.map(|input| input.saturating_sub(cached.unwrap_or(0))),
-        output_tokens: output,
-        total_tokens,
-        cache_read_tokens: cached,
-        cache_write_tokens: None,
-        cache_write_1h_tokens: None,
-        reasoning_tokens: reasoning,
-        cost_usd: None,
-        cost_parts: None,
-        model,
-        scope: UsageScope::Run,
-    }
+) -> Usage<'_> {
+    Usage::new(UsageScope::Run)
+        .input_tokens(input.map(|input| input.saturating_sub(cached.unwrap_or(0))))
+        .output_tokens(output)
+        .total_tokens(total_tokens)
+        .cache_read_tokens(cached)
+        .reasoning_tokens(reasoning)
+        .model(model)
 }
 
 /// The error of a tool or of the run: an object, or in some versions only its message.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::Facts;
+use sabir_core::event::{self, Text, ToolEnd, ToolStatus, TurnEnd, TurnStart, UsageScope};
+use sabir_core::history::{Continued, OpenResponse, ResponseLine};
+use sabir_core::json;
 use serde_json::value::RawValue;
 
 use super::wire::{Abandoned, ApiMessage, Usage};
-use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, Text, ToolStatus, UsageScope};
-use sabir_core::history::{Continued, OpenResponse, ResponseLine};
-use sabir_core::json;
 
 /// One agent's current message.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Lane {
             self.close(facts);
             *self = Self { message_id: message_id.to_owned(), ..Self::default() };
             if facts.parent.is_none() {
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
             }
         }
         self.open = Some(open);
@@ -112,19 +112,16 @@ impl Lane {
         if self.is_counted || self.model.as_deref() == Some("<synthetic>") {
             return;
         }
-        facts.push(EventKind::Usage {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens.filter(|_| self.usage_complete),
-            total_tokens: None,
-            cache_read_tokens: usage.cache_read_input_tokens,
-            cache_write_tokens: usage.cache_creation_input_tokens,
-            cache_write_1h_tokens: usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens),
-            reasoning_tokens: usage.output_tokens_details.and_then(|details| details.thinking_tokens),
-            cost_usd: None,
-            cost_parts: None,
-            model: self.model.clone().map(Cow::Owned),
-            scope: UsageScope::Message,
-        });
+        facts.push(
+            event::Usage::new(UsageScope::Message)
+                .input_tokens(usage.input_tokens)
+                .output_tokens(usage.output_tokens.filter(|_| self.usage_complete))
+                .cache_read_tokens(usage.cache_read_input_tokens)
+                .cache_write_tokens(usage.cache_creation_input_tokens)
+                .cache_write_1h_tokens(usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens))
+                .reasoning_tokens(usage.output_tokens_details.and_then(|details| details.thinking_tokens))
+                .model(self.model.clone()),
+        );
         // A later copy of the same message says the same figures.
         self.usage_complete = true;
     }
@@ -132,7 +129,7 @@ impl Lane {
     pub(super) fn close(&mut self, facts: &mut Facts<'_>) {
         self.tell_usage(facts);
         if facts.parent.is_none() && self.open.is_some() {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: self.stop_reason.take().map(Cow::Owned) });
+            facts.push(TurnEnd::default().stop_reason(self.stop_reason.take()));
         }
     }
 
@@ -141,14 +138,7 @@ impl Lane {
         let from = json::parse::<Abandoned>(abandoned.get()).map_or(0, |abandoned| abandoned.from_block_index);
         for (index, id) in self.announced.drain(..) {
             if index >= from {
-                facts.push(EventKind::ToolEnd {
-                    tool_call_id: Cow::Owned(id),
-                    ok: false,
-                    output: None,
-                    status: ToolStatus::Cancelled,
-                    exit_code: None,
-                    duration_ms: None,
-                });
+                facts.push(ToolEnd::new(id, ToolStatus::Cancelled));
             }
         }
     }

@@ -5,13 +5,13 @@
 //! `model_usage_since_last_result` where the version has it, else in what is new against the result before.
 //! `subtype` says `success` of an API error too: `is_error` decides.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::wire::{ModelUsage, ResultLine};
 use sabir_core::dialect::{Facts, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, UsageScope};
+use sabir_core::event::{Cause, ErrorEvent, Final, Outcome, Session, TurnEnd, Usage, UsageScope};
 use sabir_core::json::Str;
+
+use super::wire::{ModelUsage, ResultLine};
 
 /// What the results so far say.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Results {
     ) {
         let stop_reason = result.stop_reason.as_deref().map(str::to_owned);
         if model.is_some() {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: stop_reason.clone().map(Cow::Owned) });
+            facts.push(TurnEnd::default().stop_reason(stop_reason.clone()));
         }
         self.session(result, facts);
         self.usage(result, model, facts);
@@ -70,7 +70,7 @@ impl Results {
 
     pub(super) fn end(&mut self, facts: &mut Facts<'static>) -> Verdict {
         if let Some(text) = self.answer.take() {
-            facts.push(EventKind::Final { text: Cow::Owned(text) });
+            facts.push(Final::new(text));
         }
         self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
     }
@@ -84,14 +84,7 @@ impl Results {
         // Helper models are in the list too; the main one is the one that cost most.
         let main =
             result.model_usage.iter().flatten().reduce(|best, next| if weight(next.1) > weight(best.1) { next } else { best });
-        facts.push(EventKind::Session {
-            session_id: result.session_id.clone().map(Cow::from),
-            model: main.map(|(model, _)| model.clone().into()),
-            cwd: None,
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(Session::default().session_id(result.session_id.clone()).model(main.map(|(model, _)| model.clone())));
     }
 
     fn usage<'a>(&mut self, result: &ResultLine<'a>, model: Option<String>, facts: &mut Facts<'a>) {
@@ -116,19 +109,17 @@ impl Results {
                 if usage.input_tokens.unwrap_or(0) == 0 && usage.output_tokens.unwrap_or(0) == 0 {
                     return;
                 }
-                facts.push(EventKind::Usage {
-                    input_tokens: usage.input_tokens,
-                    output_tokens: usage.output_tokens,
-                    total_tokens: None,
-                    cache_read_tokens: usage.cache_read_input_tokens,
-                    cache_write_tokens: usage.cache_creation_input_tokens,
-                    cache_write_1h_tokens: usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens),
-                    reasoning_tokens: usage.output_tokens_details.and_then(|details| details.thinking_tokens),
-                    cost_usd: result.total_cost_usd,
-                    cost_parts: None,
-                    model: model.map(Cow::Owned),
-                    scope: UsageScope::Run,
-                });
+                facts.push(
+                    Usage::new(UsageScope::Run)
+                        .input_tokens(usage.input_tokens)
+                        .output_tokens(usage.output_tokens)
+                        .cache_read_tokens(usage.cache_read_input_tokens)
+                        .cache_write_tokens(usage.cache_creation_input_tokens)
+                        .cache_write_1h_tokens(usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens))
+                        .reasoning_tokens(usage.output_tokens_details.and_then(|details| details.thinking_tokens))
+                        .cost_usd(result.total_cost_usd)
+                        .model(model),
+                );
             }
         }
     }
@@ -160,19 +151,17 @@ fn weight(usage: &ModelUsage) -> f64 {
 }
 
 fn push_usage<'a>(model: Str<'a>, usage: ModelUsage, cost_usd: Option<f64>, facts: &mut Facts<'a>) {
-    facts.push(EventKind::Usage {
-        input_tokens: Some(usage.input_tokens),
-        output_tokens: Some(usage.output_tokens),
-        total_tokens: None,
-        cache_read_tokens: Some(usage.cache_read_input_tokens),
-        cache_write_tokens: Some(usage.cache_creation_input_tokens),
-        cache_write_1h_tokens: usage.cache_creation_1h_input_tokens,
-        reasoning_tokens: usage.thinking_tokens,
-        cost_usd,
-        cost_parts: None,
-        model: Some(model.into()),
-        scope: UsageScope::Run,
-    });
+    facts.push(
+        Usage::new(UsageScope::Run)
+            .input_tokens(usage.input_tokens)
+            .output_tokens(usage.output_tokens)
+            .cache_read_tokens(usage.cache_read_input_tokens)
+            .cache_write_tokens(usage.cache_creation_input_tokens)
+            .cache_write_1h_tokens(usage.cache_creation_1h_input_tokens)
+            .reasoning_tokens(usage.thinking_tokens)
+            .cost_usd(cost_usd)
+            .model(model),
+    );
 }
 
 fn outcome(result: &ResultLine<'_>) -> (Outcome, Option<Cause>) {
@@ -211,7 +200,7 @@ fn report_errors<'a>(
     if matches!(outcome, Outcome::Cancelled | Outcome::Refused) || last_error.is_some_and(|error| error == message) {
         return;
     }
-    facts.push(EventKind::Error { message: Cow::Owned(message), class, fatal: true });
+    facts.push(ErrorEvent::new(message).class(class).fatal(true));
 }
 
 fn answer(result: &ResultLine<'_>) -> Option<String> {

@@ -7,6 +7,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{self, Activity, Cause, ErrorEvent, Permission, Retry, Session, ThinkingDelta, ToolKind, ToolStart};
+use sabir_core::history::{Continued, ResponseLine, Sent, is_unique};
+use sabir_core::json::{self, JsonDialect, Str, StringOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde_json::value::RawValue;
 
 use super::fast::{self, TextDelta};
@@ -14,12 +20,6 @@ use super::lane::Lane;
 use super::result::Results;
 use super::tools::{permission_asked, refused, tool_end, tool_start, user};
 use super::wire::{ApiMessage, Block, Control, LineIds, Message, ResultLine, StreamEvent, System};
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{Cause, EventKind, ToolKind};
-use sabir_core::history::{Continued, ResponseLine, Sent, is_unique};
-use sabir_core::json::{self, JsonDialect, Str, StringOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads stream-json.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl JsonDialect for StreamJson {
         let Some(TextDelta { text, message_id }) = fast::text_delta(text) else { return false };
         let lane = self.lane_of_piece(message_id, facts);
         lane.hear(&text);
-        facts.push(EventKind::Text { delta: text, message_id: Some(message_id.into()) });
+        facts.push(event::TextDelta::new(text).message_id(message_id));
         true
     }
 
@@ -171,7 +171,7 @@ impl StreamJson {
         let blocks = match message.content {
             Some(StringOr::Other(blocks)) => blocks,
             Some(StringOr::String(text)) => {
-                facts.push(EventKind::Text { delta: text.into(), message_id: lane.id() });
+                facts.push(event::TextDelta::new(text).message_id(lane.id()));
                 return;
             }
             None => Vec::new(),
@@ -180,12 +180,12 @@ impl StreamJson {
             match &*block.r#type {
                 "text" => {
                     if let Some(delta) = block.text.and_then(|text| lane.unsaid(text)) {
-                        facts.push(EventKind::Text { delta, message_id: lane.id() });
+                        facts.push(event::TextDelta::new(delta).message_id(lane.id()));
                     }
                 }
                 "thinking" => {
                     if let Some(delta) = block.thinking.and_then(|text| lane.unsaid(text)) {
-                        facts.push(EventKind::Thinking { delta, message_id: lane.id() });
+                        facts.push(ThinkingDelta::new(delta).message_id(lane.id()));
                     }
                 }
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => tool_start(block, facts),
@@ -205,7 +205,7 @@ impl StreamJson {
         };
         let class = Some(Cause::of_error(status, &text));
         self.last_error = Some(text.clone());
-        facts.push(EventKind::Error { message: Cow::Owned(text), class, fatal: facts.parent.is_none() });
+        facts.push(ErrorEvent::new(text).class(class).fatal(facts.parent.is_none()));
     }
 
     fn stream_event<'a>(
@@ -238,13 +238,7 @@ impl StreamJson {
                     let Block { id: Some(id), name: Some(name), .. } = *block else { return };
                     lane.announced.push((event.index.unwrap_or_default(), id.to_string()));
                     let tool_kind = ToolKind::of_name(&name);
-                    facts.push(EventKind::ToolStart {
-                        tool_call_id: id.into(),
-                        name: name.into(),
-                        input: None,
-                        tool_kind,
-                        title: None,
-                    });
+                    facts.push(ToolStart::of_kind(tool_kind, id, name));
                 }
                 None => {}
             },
@@ -255,8 +249,8 @@ impl StreamJson {
                 text.iter().chain(&thinking).for_each(|said| lane.hear(said));
                 // Pieces of arguments and signatures come again whole.
                 match (text, thinking) {
-                    (Some(delta), _) => facts.push(EventKind::Text { delta, message_id }),
-                    (None, Some(delta)) => facts.push(EventKind::Thinking { delta, message_id }),
+                    (Some(delta), _) => facts.push(event::TextDelta::new(delta).message_id(message_id)),
+                    (None, Some(delta)) => facts.push(ThinkingDelta::new(delta).message_id(message_id)),
                     (None, None) => {}
                 }
             }
@@ -283,46 +277,47 @@ impl StreamJson {
         match subtype {
             "init" => {
                 self.results.session_known();
-                facts.push(EventKind::Session {
-                    session_id: system.session_id.map(Cow::from),
-                    model: system.model.map(Cow::from),
-                    cwd: system.cwd.map(Cow::from),
-                    agent_version: system.claude_code_version.map(Cow::from),
-                    permission_mode: system.permission_mode.map(Cow::from),
-                    tools: system.tools.map(|tools| tools.into_iter().map(Cow::from).collect()),
-                });
+                facts.push(
+                    Session::default()
+                        .session_id(system.session_id)
+                        .model(system.model)
+                        .cwd(system.cwd)
+                        .agent_version(system.claude_code_version)
+                        .permission_mode(system.permission_mode)
+                        .tools(system.tools.map(|tools| tools.into_iter().map(Cow::from).collect())),
+                );
             }
             "api_retry" => {
                 let error = system.error.as_deref().unwrap_or("unknown");
                 let message = system.error_status.map_or_else(|| error.to_owned(), |status| format!("{status} {error}"));
-                facts.push(EventKind::Retry {
-                    attempt: system.attempt.unwrap_or(1),
-                    max_attempts: system.max_retries,
-                    delay_ms: system.retry_delay_ms.map(whole_millis),
-                    message: Cow::Owned(message),
-                });
+                facts.push(
+                    Retry::new(system.attempt.unwrap_or(1), message)
+                        .max_attempts(system.max_retries)
+                        .delay_ms(system.retry_delay_ms.map(whole_millis)),
+                );
             }
             "permission_denied" => {
                 let call = system.tool_use_id.map(Cow::from);
-                facts.push(EventKind::Permission {
-                    request_id: call.clone().unwrap_or_default(),
-                    tool_call_id: call,
-                    title: system.message.or(system.tool_name).map(Cow::from).unwrap_or_default(),
-                    options: None,
-                    decision: Some(Cow::Borrowed("denied")),
-                });
+                facts.push(
+                    Permission::new(
+                        call.clone().unwrap_or_default(),
+                        system.message.or(system.tool_name).map(Cow::from).unwrap_or_default(),
+                    )
+                    .tool_call_id(call)
+                    .decision("denied"),
+                );
             }
             "task_started" | "task_progress" | "informational" | "notification" | "local_command_output" => {
                 if let Some(message) = system.description.or(system.content).or(system.message) {
-                    facts.push(EventKind::Activity { message: message.into() });
+                    facts.push(Activity::new(message));
                 }
             }
             "task_notification" => {
                 let status = system.status.as_deref().unwrap_or("ended").to_owned();
                 let summary = system.summary.as_deref().unwrap_or_default();
-                facts.push(EventKind::Activity { message: Cow::Owned(format!("background task {status}: {summary}")) });
+                facts.push(Activity::new(format!("background task {status}: {summary}")));
             }
-            "compact_boundary" => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            "compact_boundary" => facts.push(Activity::new("conversation compacted")),
             "background_tasks_changed" => self.background = system.tasks.is_some_and(|tasks| !tasks.is_empty()),
             // States of the user interface and estimates that later figures replace.
             "status"

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{
+    Change, FileChange, Permission, PermissionOption, Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus,
+};
+use sabir_core::json::{self, Str, TextOr, Unread};
 use serde_json::value::RawValue;
 
 use super::wire::{Block, Control, FileResult, Part, PermissionDecision, Structured, Todos, ToolResultMeta};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, PermissionOption, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str, TextOr, Unread};
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
@@ -24,15 +26,9 @@ pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
                 _ => PlanStatus::Pending,
             },
         });
-        facts.push(EventKind::Plan { items: items.collect() });
+        facts.push(Plan::new(items.collect()));
     }
-    facts.push(EventKind::ToolStart {
-        tool_call_id: block.id.map(Cow::from).unwrap_or_default(),
-        tool_kind: ToolKind::of_name(&name),
-        name,
-        input: block.input.map(|input| Cow::Borrowed(input.get())),
-        title: None,
-    });
+    facts.push(ToolStart::new(block.id.map(Cow::from).unwrap_or_default(), name).input(block.input.map(RawValue::get)));
 }
 
 /// The results of tools. Anything else that a `user` line holds is a prompt, the user's or the agent's own.
@@ -75,8 +71,7 @@ pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>,
         file_change(file, &id, facts);
     }
     let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(&output.head(EXIT_CODE)));
-    let ok = status == ToolStatus::Ok;
-    facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
+    facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
 }
 
 /// The text of a tool's result, which is a string, a part or a list of parts.
@@ -118,16 +113,13 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
             diff::Diff { text: text.into(), added, removed }
         }
     };
-    facts.push(EventKind::FileChange {
-        path: file.file_path.into(),
-        change: if created { Change::Create } else { Change::Update },
-        from: None,
-        diff: Some(diff.text),
-        added: Some(diff.added),
-        removed: Some(diff.removed),
-        tool_call_id: Some(call.clone().into()),
-        source: ChangeSource::Reported,
-    });
+    facts.push(
+        FileChange::new(file.file_path, if created { Change::Create } else { Change::Update })
+            .diff(diff.text)
+            .added(diff.added)
+            .removed(diff.removed)
+            .tool_call_id(call.clone()),
+    );
 }
 
 pub(super) fn permission_asked<'a>(control: Control<'a>, facts: &mut Facts<'a>) {
@@ -137,11 +129,9 @@ pub(super) fn permission_asked<'a>(control: Control<'a>, facts: &mut Facts<'a>) 
     let tool = control.request.tool_name.as_deref().unwrap_or("a tool");
     let title = control.request.description.as_deref().map_or_else(|| tool.to_owned(), |about| format!("{tool}: {about}"));
     let option = |id: &'static str, label: &'static str| PermissionOption { id: id.into(), label: label.into() };
-    facts.push(EventKind::Permission {
-        request_id: control.request_id.into(),
-        tool_call_id: control.request.tool_use_id.map(Cow::from),
-        title: Cow::Owned(title),
-        options: Some(vec![option("allow", "Allow"), option("deny", "Deny")]),
-        decision: None,
-    });
+    facts.push(
+        Permission::new(control.request_id, title)
+            .tool_call_id(control.request.tool_use_id)
+            .options(vec![option("allow", "Allow"), option("deny", "Deny")]),
+    );
 }

@@ -5,14 +5,18 @@
 
 use std::borrow::Cow;
 
-use super::lanes::Lanes;
-use super::tools::Tools;
-use super::wire::{Event, Wire, error_message};
 use sabir_core::dialect::{End, Facts, Held, Said, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, UsageScope};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, EventKind, Final, Outcome, Retry, Session, TextDelta, ThinkingDelta, TurnEnd, TurnStart,
+    UsageScope,
+};
 use sabir_core::json::{self, JsonDialect, Str};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
+
+use super::lanes::Lanes;
+use super::tools::Tools;
+use super::wire::{Event, Wire, error_message};
 
 /// Reads the stream.
 #[derive(Default)]
@@ -80,7 +84,7 @@ impl JsonDialect for Stream {
             None => (Outcome::Incomplete, cause),
         };
         if matches!(outcome, Outcome::Completed | Outcome::Limited) && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         Verdict {
             cause,
@@ -118,13 +122,13 @@ impl Stream {
                 let lane = self.lanes.current();
                 (lane.iteration, lane.text, lane.reasoning) = (iteration, Said::default(), Said::default());
                 if self.lanes.is_main() {
-                    facts.push(EventKind::TurnStart { turn: 0 });
+                    facts.push(TurnStart::default());
                 }
             }
             ("iteration_end", _) => {
                 self.lanes.find(|lane| !lane.ended && Some(lane.iteration) == event.iteration);
                 if self.lanes.is_main() {
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                    facts.push(TurnEnd::default());
                 }
             }
             ("usage", _) => self.usage(&event, facts),
@@ -144,9 +148,9 @@ impl Stream {
                 self.lanes.head(facts);
                 facts.push(if event.reason.as_deref() == Some("api_error") {
                     self.retries = self.retries.saturating_add(1);
-                    EventKind::Retry { attempt: self.retries, max_attempts: None, delay_ms: None, message }
+                    EventKind::Retry(Retry::new(self.retries, message))
                 } else {
-                    EventKind::Activity { message }
+                    EventKind::Activity(Activity::new(message))
                 });
             }
             _ => json::unrecognized(line, facts),
@@ -169,11 +173,10 @@ impl Stream {
             said.push(&text);
             text.0
         };
-        let message_id = None;
         facts.push(if thinking {
-            EventKind::Thinking { delta: delta.into(), message_id }
+            EventKind::Thinking(ThinkingDelta::new(delta))
         } else {
-            EventKind::Text { delta: delta.into(), message_id }
+            EventKind::Text(TextDelta::new(delta))
         });
     }
 
@@ -201,21 +204,14 @@ impl Stream {
         self.lanes.head(facts);
         if let (Some("error" | "mistake_limit"), Some(text)) = (event.reason.as_deref(), event.text) {
             let class = Some(Cause::of_error(None, &text));
-            facts.push(EventKind::Error { message: text.0, class, fatal: false });
+            facts.push(ErrorEvent::new(text.0).class(class));
         }
     }
 
     fn result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
         let finish = wire.finish_reason.map_or_else(|| "unknown".to_owned(), |reason| reason.0.into_owned());
         if let Some(model) = wire.model {
-            facts.push(EventKind::Session {
-                session_id: None,
-                model: Some(model.id.0),
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            });
+            facts.push(Session::default().model(model.id.0));
         }
         if !self.counted
             && let Some(usage) = wire.usage.and_then(|usage| usage.event(UsageScope::Message))
@@ -244,6 +240,6 @@ impl Stream {
         if main {
             self.failure = Some((message.clone().into_owned(), class));
         }
-        facts.push(EventKind::Error { message, class: Some(class), fatal: fatal && main });
+        facts.push(ErrorEvent::new(message).class(class).fatal(fatal && main));
     }
 }

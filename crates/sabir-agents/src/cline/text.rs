@@ -1,11 +1,9 @@
 //! Plain text for people: a coloured `[tool]` line before each call and `⎿` lines with the head of what it gave back.
 //! The answer is what comes after the last of them.
 
-use std::borrow::Cow;
-
 use sabir_core::dialect::text::PlainText;
 use sabir_core::dialect::{Dialect, End, Facts, Verdict};
-use sabir_core::event::EventKind;
+use sabir_core::event::Activity;
 use sabir_core::line::Line;
 
 /// Reads the text.
@@ -18,7 +16,7 @@ impl Dialect for Text {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if is_of_a_tool(&line.text) {
             self.rest.start_over();
-            facts.push(EventKind::Activity { message: Cow::Owned(without_colours(&line.text)) });
+            facts.push(Activity::new(without_colours(&line.text)));
         } else {
             self.rest.line(line, facts);
         }

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, Text, ToolEnd, ToolKind, ToolStart, ToolStatus, ToolUpdate};
+use sabir_core::json::{self, Str, StringOr};
+use sabir_core::line::Line;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lanes::Lanes;
 use super::wire::{Event, error_message};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str, StringOr};
-use sabir_core::line::Line;
 
 /// The calls that may make a file, with its path and content.
 #[derive(Default)]
@@ -37,13 +37,13 @@ impl Tools {
                     self.writing.insert((*id).to_owned(), written);
                 }
                 let input = event.input.map(|input| Cow::Borrowed(input.get()));
-                facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
+                facts.push(ToolStart::of_kind(tool_kind, id.0, name).input(input));
             }
             "content_update" => {
                 lanes.enter_call(&id);
                 lanes.head(facts);
                 let output_delta = event.update.and_then(|update| update.chunk).map(Text::from);
-                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta });
+                facts.push(ToolUpdate::new(id.0).output_delta(output_delta));
             }
             _ => {
                 lanes.end_call(&id);
@@ -63,25 +63,20 @@ impl Tools {
             && output.as_deref().is_some_and(|output| output.starts_with(CREATED))
         {
             let diff = diff::of_new_file(&path, &content.into());
-            facts.push(EventKind::FileChange {
-                path: Cow::Owned(path),
-                change: Change::Create,
-                from: None,
-                diff: Some(diff.text),
-                added: Some(diff.added),
-                removed: Some(diff.removed),
-                tool_call_id: Some(id.0.clone()),
-                source: ChangeSource::Reported,
-            });
+            facts.push(
+                FileChange::new(path, Change::Create)
+                    .diff(diff.text)
+                    .added(diff.added)
+                    .removed(diff.removed)
+                    .tool_call_id(id.0.clone()),
+            );
         }
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id.0,
-            ok: status == ToolStatus::Ok,
-            output: output.map(Text::from),
-            status,
-            exit_code: error.as_deref().and_then(exit_code),
-            duration_ms: event.duration_ms,
-        });
+        facts.push(
+            ToolEnd::new(id.0, status)
+                .output(output)
+                .exit_code(error.as_deref().and_then(exit_code))
+                .duration_ms(event.duration_ms),
+        );
     }
 }
 

@@ -1,8 +1,7 @@
 //! Codex's token figures, which grow over a thread.
 
+use sabir_core::event::{Usage, UsageScope};
 use serde::Deserialize;
-
-use sabir_core::event::{EventKind, UsageScope};
 
 /// Tokens as Codex counts them: `cached` and `cache_write` are parts of `input`, `reasoning` is a part of `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -46,21 +45,14 @@ impl Figures {
     }
 
     /// The figures in the vocabulary's disjoint classes.
-    pub(super) fn usage(self, scope: UsageScope) -> EventKind<'static> {
+    pub(super) fn usage(self, scope: UsageScope) -> Usage<'static> {
         let cached = self.cached.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
-        EventKind::Usage {
-            input_tokens: self.input.map(|input| input.saturating_sub(cached)),
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cached,
-            cache_write_tokens: self.cache_write,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.reasoning,
-            cost_usd: None,
-            cost_parts: None,
-            model: None,
-            scope,
-        }
+        Usage::new(scope)
+            .input_tokens(self.input.map(|input| input.saturating_sub(cached)))
+            .output_tokens(self.output)
+            .cache_read_tokens(self.cached)
+            .cache_write_tokens(self.cache_write)
+            .reasoning_tokens(self.reasoning)
     }
 }
 

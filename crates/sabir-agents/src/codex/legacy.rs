@@ -12,22 +12,20 @@
 mod message;
 mod tool;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use message::Msg;
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{FileChange, Outcome, Session};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
 use serde::Deserialize;
 
 use super::answer::Answer;
 use super::counter::Counter;
 use super::report;
 use super::trouble::Trouble;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-
-use message::Msg;
 
 /// Reads numbered messages.
 #[derive(Debug, Default)]
@@ -42,7 +40,7 @@ pub(super) struct Legacy {
     trouble: Trouble,
     ending: Ending,
     /// What the patches that are open will have changed.
-    patches: BTreeMap<String, Vec<EventKind<'static>>>,
+    patches: BTreeMap<String, Vec<FileChange<'static>>>,
     /// Bytes of a character whose rest comes with the next piece of output, by call and stream.
     cut: BTreeMap<(String, String), Vec<u8>>,
 }
@@ -109,14 +107,9 @@ impl JsonDialect for Legacy {
     fn message<'a>(&mut self, wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         match wire.msg {
             Some(msg) => self.msg(msg, line, facts),
-            None if wire.workdir.is_some() || wire.model.is_some() => facts.push(EventKind::Session {
-                session_id: None,
-                model: wire.model.map(Cow::from),
-                cwd: wire.workdir.map(Cow::from),
-                agent_version: None,
-                permission_mode: wire.sandbox.map(Cow::from),
-                tools: None,
-            }),
+            None if wire.workdir.is_some() || wire.model.is_some() => {
+                facts.push(Session::default().model(wire.model).cwd(wire.workdir).permission_mode(wire.sandbox));
+            }
             None if wire.prompt.is_some() => {}
             None => json::unrecognized(line, facts),
         }

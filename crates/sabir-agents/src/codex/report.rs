@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::diff::{self, Diff};
+use sabir_core::event::{Change, FileChange, Final, Outcome, ToolKind, ToolStart};
+use sabir_core::json::{self, Str};
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
 use super::shell;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::diff::{self, Diff};
-use sabir_core::event::{Change, ChangeSource, EventKind, Outcome, ToolKind};
-use sabir_core::json::{self, Str};
 
 /// Says the answer of a run that has one. Where the stream has no terminal sign of its own, a message that was the last
 /// thing before the process was stopped is no answer.
@@ -19,7 +19,7 @@ pub(super) fn answer(answer: &Answer, verdict: &Verdict, end: &End, facts: &mut 
         return;
     }
     if let Some(text) = answer.as_str() {
-        facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
+        facts.push(Final::new(text.to_owned()));
     }
 }
 
@@ -29,20 +29,16 @@ pub(super) fn arguments(arguments: &impl Serialize) -> Option<Cow<'static, str>>
 }
 
 /// The start of a command.
-pub(super) fn command_start<'a>(id: Cow<'a, str>, name: &'static str, command: &str, cwd: Option<&str>) -> EventKind<'a> {
+pub(super) fn command_start<'a>(id: Cow<'a, str>, name: &'static str, command: &str, cwd: Option<&str>) -> ToolStart<'a> {
     #[derive(Serialize)]
     struct Arguments<'c> {
         command: &'c str,
         #[serde(skip_serializing_if = "Option::is_none")]
         cwd: Option<&'c str>,
     }
-    EventKind::ToolStart {
-        tool_call_id: id,
-        name: Cow::Borrowed(name),
-        input: arguments(&Arguments { command, cwd }),
-        tool_kind: ToolKind::Execute,
-        title: title(shell::script(command)).map(|line| Cow::Owned(line.to_owned())),
-    }
+    ToolStart::of_kind(ToolKind::Execute, id, name)
+        .input(arguments(&Arguments { command, cwd }))
+        .title(title(shell::script(command)).map(std::borrow::ToOwned::to_owned))
 }
 
 /// The first line, for people.
@@ -57,17 +53,13 @@ pub(super) fn changed<'a>(
     from: Option<Cow<'a, str>>,
     diff: Option<Diff>,
     tool_call_id: Cow<'a, str>,
-) -> EventKind<'a> {
-    EventKind::FileChange {
-        path,
-        change,
-        from,
-        added: diff.as_ref().map(|diff| diff.added),
-        removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| diff.text),
-        tool_call_id: Some(tool_call_id),
-        source: ChangeSource::Reported,
-    }
+) -> FileChange<'a> {
+    FileChange::new(path, change)
+        .from(from)
+        .added(diff.as_ref().map(|diff| diff.added))
+        .removed(diff.as_ref().map(|diff| diff.removed))
+        .diff(diff.map(|diff| diff.text))
+        .tool_call_id(tool_call_id)
 }
 
 /// The diff of a patch that has hunks and may have no head.

@@ -11,19 +11,18 @@ mod item;
 
 use std::borrow::Cow;
 
+use item::{Item, Stage};
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{Activity, Outcome, PlanItem, Session, TextDelta, TurnEnd, TurnStart, UsageScope};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
 use serde::Deserialize;
 
 use super::answer::Answer;
 use super::counter::{Counter, Figures};
 use super::report;
 use super::trouble::Trouble;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{EventKind, Outcome, PlanItem, UsageScope};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-
-use item::{Item, Stage};
 
 /// Reads threads.
 #[derive(Debug, Default)]
@@ -113,19 +112,12 @@ impl JsonDialect for Thread {
 
     fn message<'a>(&mut self, wire: Wire<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         match (wire.r#type.as_deref(), wire.item) {
-            (Some("thread.started" | "session.created"), _) => facts.push(EventKind::Session {
-                session_id: wire.thread_id.map(Cow::from),
-                model: None,
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            }),
+            (Some("thread.started" | "session.created"), _) => facts.push(Session::default().session_id(wire.thread_id)),
             (Some("turn.started"), _) => {
                 self.turn = Turn::Open;
                 self.answer.clear();
                 self.trouble.clear();
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
             }
             (Some("turn.completed"), _) => {
                 self.turn = Turn::Completed;
@@ -134,11 +126,11 @@ impl JsonDialect for Thread {
                     let older = self.counter.begins_before();
                     match self.counter.add(usage) {
                         Some(added) => facts.push(added.usage(UsageScope::Turn)),
-                        None if older => facts.push(EventKind::Activity { message: Cow::Owned(usage.so_far()) }),
+                        None if older => facts.push(Activity::new(usage.so_far())),
                         None => {}
                     }
                 }
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                facts.push(TurnEnd::default());
             }
             (Some("turn.failed"), _) => {
                 self.turn = Turn::Failed;
@@ -147,13 +139,12 @@ impl JsonDialect for Thread {
                 if let Some(error) = self.trouble.fatal(message) {
                     facts.push(error);
                 }
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                facts.push(TurnEnd::default());
             }
             (Some("error"), _) => {
                 let said = wire.message.or(wire.error.and_then(|error| error.message));
                 let Some(message) = said.map(Cow::from) else { return json::unrecognized(line, facts) };
-                let event = self.trouble.retry(&message).or_else(|| self.trouble.fatal(message));
-                if let Some(event) = event {
+                if let Some(event) = self.trouble.retry_or_fatal(message) {
                     facts.push(event);
                 }
             }
@@ -166,7 +157,7 @@ impl JsonDialect for Thread {
                     self.growing = Growing { id: id.to_string(), said: Held::default() };
                 }
                 self.growing.said.push(&delta);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: Some(id.into()) });
+                facts.push(TextDelta::new(delta).message_id(id));
             }
             _ => json::unrecognized(line, facts),
         }

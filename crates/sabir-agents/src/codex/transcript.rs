@@ -19,17 +19,17 @@ mod heading;
 
 use std::borrow::Cow;
 
-use super::answer::{self, Answer, MARKER};
-use super::report;
-use super::trouble::Trouble;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{EventKind, Outcome, PlanItem, PlanStatus, Text};
-use sabir_core::line::Line;
-
 use about::About;
 use calls::Calls;
 use heading::Heading;
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
+use sabir_core::event::{Activity, EventKind, Outcome, Plan, PlanItem, PlanStatus, Text, TextDelta, ThinkingDelta, TurnStart};
+use sabir_core::line::Line;
+
+use super::answer::{self, Answer, MARKER};
+use super::report;
+use super::trouble::Trouble;
 
 /// More blank lines than these in a row are not a part of any message.
 const MOST_BLANK_LINES: usize = 4_096;
@@ -169,7 +169,7 @@ impl Transcript {
                 Section::About
             }
             Heading::Prompt => {
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
                 Section::Prompt
             }
             Heading::Message => self.open_message(false),
@@ -218,12 +218,15 @@ impl Transcript {
             }
             Heading::Aborted(message) => {
                 self.aborted = true;
-                facts.push(EventKind::Activity { message: Cow::Owned(message.to_owned()) });
+                facts.push(Activity::new(message.to_owned()));
                 Section::Skipped
             }
             Heading::Notice(message) => {
                 let message = Cow::Owned(message.to_owned());
-                facts.push(self.trouble.retry(&message).unwrap_or(EventKind::Activity { message }));
+                match self.trouble.retry(&message) {
+                    Some(retry) => facts.push(retry),
+                    None => facts.push(Activity::new(message)),
+                }
                 Section::Skipped
             }
         };
@@ -265,7 +268,7 @@ impl Transcript {
             Section::Message => self.close_message(&held),
             Section::Output | Section::Patch => self.calls.close(&held, facts),
             Section::CommandTitle if !held.is_empty() => self.calls.command(&held, None, facts),
-            Section::Plan if !self.plan.is_empty() => facts.push(EventKind::Plan { items: std::mem::take(&mut self.plan) }),
+            Section::Plan if !self.plan.is_empty() => facts.push(Plan::new(std::mem::take(&mut self.plan))),
             Section::Before => activities(&held, facts),
             Section::Tail => self.tail(held.trim(), facts),
             _ => {}
@@ -314,8 +317,8 @@ impl Transcript {
         self.held.push(&delta);
         let (delta, message_id) = (Text::from(delta), Some(Cow::Owned(format!("message_{}", self.messages))));
         facts.push(match self.section {
-            Section::Thinking => EventKind::Thinking { delta, message_id },
-            _ => EventKind::Text { delta, message_id },
+            Section::Thinking => EventKind::Thinking(ThinkingDelta::new(delta).message_id(message_id)),
+            _ => EventKind::Text(TextDelta::new(delta).message_id(message_id)),
         });
     }
 
@@ -333,7 +336,7 @@ impl Transcript {
                 if said != Some(answer.as_str()) && !shown.trim().is_empty() {
                     self.messages += 1;
                     let message_id = Some(Cow::Owned(format!("message_{}", self.messages)));
-                    facts.push(EventKind::Text { delta: shown.into(), message_id });
+                    facts.push(TextDelta::new(shown).message_id(message_id));
                 }
                 if answer.is_empty() { self.answer.mark() } else { self.answer.set(&answer, is_marked) }
             }
@@ -391,12 +394,12 @@ impl Transcript {
 }
 
 fn tokens(figure: &str, facts: &mut Facts<'_>) -> Section {
-    facts.push(EventKind::Activity { message: Cow::Owned(format!("tokens used: {figure}")) });
+    facts.push(Activity::new(format!("tokens used: {figure}")));
     Section::Tail
 }
 
 fn activities(text: &str, facts: &mut Facts<'_>) {
     for line in text.lines() {
-        facts.push(EventKind::Activity { message: Cow::Owned(line.to_owned()) });
+        facts.push(Activity::new(line.to_owned()));
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sabir_core::dialect::Verdict;
-use sabir_core::event::{Cause, EventKind, Outcome};
+use sabir_core::event::{Cause, ErrorEvent, EventKind, Outcome, Retry};
 
 /// Tells retries from errors and remembers how the run failed.
 #[derive(Debug, Default)]
@@ -15,20 +15,25 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// The event for a message that may announce a retry; `None` when it does not.
-    pub(super) fn retry<'a>(&mut self, message: &Cow<'a, str>) -> Option<EventKind<'a>> {
+    pub(super) fn retry<'a>(&mut self, message: &Cow<'a, str>) -> Option<Retry<'a>> {
         let (attempt, max_attempts, delay_ms) = retry_of(message)?;
         self.attempt = attempt.unwrap_or(self.attempt.saturating_add(1)).max(1);
-        Some(EventKind::Retry { attempt: self.attempt, max_attempts, delay_ms, message: message.clone() })
+        Some(Retry::new(self.attempt, message.clone()).max_attempts(max_attempts).delay_ms(delay_ms))
     }
 
     /// The event for an error that ends the run; `None` when it was said before.
-    pub(super) fn fatal<'a>(&mut self, message: Cow<'a, str>) -> Option<EventKind<'a>> {
+    pub(super) fn fatal<'a>(&mut self, message: Cow<'a, str>) -> Option<ErrorEvent<'a>> {
         if self.fatal.as_ref().is_some_and(|(said, _)| *said == message) {
             return None;
         }
         let class = Cause::of_error(status_in(&message), &message);
         self.fatal = Some((message.clone().into_owned(), class));
-        Some(EventKind::Error { message, class: Some(class), fatal: true })
+        Some(ErrorEvent::new(message).class(class).fatal(true))
+    }
+
+    /// The event for a message that is a retry or an error that ends the run.
+    pub(super) fn retry_or_fatal<'a>(&mut self, message: Cow<'a, str>) -> Option<EventKind<'a>> {
+        self.retry(&message).map(EventKind::from).or_else(|| self.fatal(message).map(EventKind::from))
     }
 
     /// The run went on after all.

@@ -1,11 +1,10 @@
 //! How a run ended: what the `result` says, unless the session failed or was stopped before it.
 
-use std::borrow::Cow;
+use sabir_core::dialect::{Facts, Held, Verdict};
+use sabir_core::event::{Cause, ErrorEvent, Final, Outcome};
+use sabir_core::json::Str;
 
 use super::wire::{Data, Times};
-use sabir_core::dialect::{Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome};
-use sabir_core::json::Str;
 
 /// Follows the main agent.
 #[derive(Default)]
@@ -100,7 +99,7 @@ impl Ending {
     fn tell_failure(&mut self, fatal: bool, facts: &mut Facts<'_>) {
         if let Some(failed) = self.failure.as_mut().filter(|failed| !failed.told) {
             failed.told = true;
-            facts.push(EventKind::Error { message: Cow::Owned(failed.message.clone()), class: Some(failed.cause), fatal });
+            facts.push(ErrorEvent::new(failed.message.clone()).class(failed.cause).fatal(fatal));
         }
     }
 
@@ -116,7 +115,7 @@ impl Ending {
             (None, _, Some(_)) => (Outcome::Failed, Some(Cause::Unknown)),
         };
         if matches!(outcome, Outcome::Completed | Outcome::Limited) && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         Verdict {
             cause,

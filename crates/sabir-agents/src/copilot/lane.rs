@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::wire::{Data, plain_message};
 use sabir_core::dialect::{Facts, Said};
-use sabir_core::event::EventKind;
+use sabir_core::event::{Retry, TextDelta, ThinkingDelta};
 use sabir_core::json::Str;
+
+use super::wire::{Data, plain_message};
 
 /// The open model call of one agent.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl Lane {
     pub(super) fn text_delta<'a>(&mut self, id: Option<Str<'a>>, delta: Str<'a>, facts: &mut Facts<'a>) {
         self.open(id.as_deref().unwrap_or(""));
         self.text.push(&delta);
-        facts.push(EventKind::Text { delta: delta.into(), message_id: id.map(Cow::from) });
+        facts.push(TextDelta::new(delta).message_id(id));
     }
 
     /// The whole message.
@@ -60,26 +61,26 @@ impl Lane {
             && self.thinking.is_empty()
         {
             self.thinking_told = true;
-            facts.push(EventKind::Thinking { delta: reasoning.into(), message_id: id.clone().map(Cow::from) });
+            facts.push(ThinkingDelta::new(reasoning).message_id(id.clone()));
         }
         self.open(id.as_deref().unwrap_or(""));
         if let Some(content) = content {
             let rest = rest(&mut self.text, content);
-            facts.push(EventKind::Text { delta: rest.into(), message_id: id.map(Cow::from) });
+            facts.push(TextDelta::new(rest).message_id(id));
         }
     }
 
     /// A piece of the reasoning.
     pub(super) fn thinking_delta<'a>(&mut self, id: Option<Str<'a>>, delta: Str<'a>, facts: &mut Facts<'a>) {
         self.thinking.entry(id.map_or_else(String::new, |id| id.0.into_owned())).or_default().push(&delta);
-        facts.push(EventKind::Thinking { delta: delta.into(), message_id: None });
+        facts.push(ThinkingDelta::new(delta));
     }
 
     /// The whole reasoning.
     pub(super) fn thinking<'a>(&mut self, id: Option<Str<'a>>, content: Str<'a>, facts: &mut Facts<'a>) {
         if !self.thinking_told {
             let said = self.thinking.entry(id.map_or_else(String::new, |id| id.0.into_owned())).or_default();
-            facts.push(EventKind::Thinking { delta: rest(said, content).into(), message_id: None });
+            facts.push(ThinkingDelta::new(rest(said, content)));
         }
     }
 
@@ -99,7 +100,7 @@ impl Lane {
             Some(reason) => reason.0.into_owned(),
             None => "the request failed".to_owned(),
         };
-        facts.push(EventKind::Retry { attempt, max_attempts: None, delay_ms: None, message: Cow::Owned(message) });
+        facts.push(Retry::new(attempt, message));
     }
 }
 

@@ -6,16 +6,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{self, Activity, Cause, ErrorEvent, Permission, TurnEnd, TurnStart};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
+
 use super::ending::{self, Ending};
 use super::lane::Lane;
 use super::tools::Tools;
 use super::usage::Usage;
 use super::wire::{Data, Decision, Failure, Wire};
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{Cause, EventKind};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// How many sub-agents are remembered; not many run at a time.
 const AGENTS: usize = 256;
@@ -124,12 +125,12 @@ impl Stream {
                 self.lane(facts).turn();
                 if main {
                     self.ending.turn(facts);
-                    facts.push(EventKind::TurnStart { turn: 0 });
+                    facts.push(TurnStart::default());
                 }
             }
             "assistant.turn_end" => {
                 if main {
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                    facts.push(TurnEnd::default());
                 }
             }
             "model.call_start" => {
@@ -164,13 +165,13 @@ impl Stream {
             "session.error" if main => self.ending.fail(&data, facts),
             "session.error" => {
                 let (message, class) = ending::error(&data);
-                facts.push(EventKind::Error { message: Cow::Owned(message), class: Some(class), fatal: false });
+                facts.push(ErrorEvent::new(message).class(class));
             }
             "subagent.failed" => {
                 let message = data.error.and_then(Failure::of).and_then(|failure| failure.message);
                 let message = message.map_or(Cow::Borrowed("a sub-agent failed"), Cow::from);
                 let class = Some(Cause::of_error(None, &message));
-                facts.push(EventKind::Error { message, class, fatal: false });
+                facts.push(ErrorEvent::new(message).class(class));
                 self.forget(facts);
             }
             "subagent.completed" => self.forget(facts),
@@ -196,21 +197,21 @@ impl Stream {
             "permission.requested" | "permission.completed" => permission(data, facts),
             "session_limits_exhausted.requested" => {
                 let message = Cow::Borrowed("the limit of the session is used up");
-                facts.push(EventKind::Error { message, class: Some(Cause::Budget), fatal: false });
+                facts.push(ErrorEvent::new(message).class(Cause::Budget));
             }
             "session.compaction_start" => {
-                facts.push(EventKind::Activity { message: Cow::Borrowed("compacting the conversation") });
+                facts.push(Activity::new("compacting the conversation"));
             }
             "session.compaction_complete" => {
                 if let Some(error) = data.error.and_then(Failure::of).and_then(|failure| failure.message) {
-                    facts.push(EventKind::Activity { message: Cow::Owned(format!("compaction failed: {}", &*error)) });
+                    facts.push(Activity::new(format!("compaction failed: {}", &*error)));
                 }
             }
             // The call that made the file tells it with its diff.
             "session.info" if data.info_type.as_deref() == Some("file_created") => {}
             "session.info" | "session.warning" | "tool.execution_progress" | "assistant.intent" => {
                 if let Some(message) = data.message.or(data.progress_message).or(data.intent) {
-                    facts.push(EventKind::Activity { message: message.0 });
+                    facts.push(Activity::new(message.0));
                 }
             }
             event if is_housekeeping(event) => {}
@@ -229,14 +230,13 @@ impl Stream {
 impl Session {
     fn say(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: owned(&self.id),
-            model: owned(&self.model),
-            cwd: owned(&self.cwd),
-            agent_version: owned(&self.version),
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(
+            event::Session::default()
+                .session_id(owned(&self.id))
+                .model(owned(&self.model))
+                .cwd(owned(&self.cwd))
+                .agent_version(owned(&self.version)),
+        );
     }
 
     fn model(&mut self, model: Option<Str<'_>>, facts: &mut Facts<'_>) {
@@ -265,13 +265,8 @@ fn permission<'a>(data: Data<'a>, facts: &mut Facts<'a>) {
         Some(request) => (request.intention.unwrap_or(request.kind).0, request.tool_call_id),
         None => (Cow::Borrowed("permission"), data.tool_call_id),
     };
-    facts.push(EventKind::Permission {
-        request_id: data.request_id.map_or(Cow::Borrowed(""), Cow::from),
-        tool_call_id: call.map(Cow::from),
-        title,
-        options: None,
-        decision,
-    });
+    facts
+        .push(Permission::new(data.request_id.map_or(Cow::Borrowed(""), Cow::from), title).tool_call_id(call).decision(decision));
 }
 
 /// Events that say nothing of what the agent does: state of its screens and servers, and what others tell better.

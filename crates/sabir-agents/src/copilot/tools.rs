@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{Facts, Said};
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, Text, ToolEnd, ToolKind, ToolStart, ToolStatus, ToolUpdate};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde_json::value::RawValue;
 
 use super::wire::{Data, Failure, FileEdit, ToolResult};
-use sabir_core::dialect::{Facts, Said};
-use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// The calls that run.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Tools {
                     tool.in_pieces = true;
                 }
                 let output_delta = data.text.and_then(Text::from_json);
-                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta });
+                facts.push(ToolUpdate::new(id.0).output_delta(output_delta));
             }
             "tool.execution_partial_result" => {
                 let tool = self.open.get_mut(&*id).filter(|tool| !tool.in_pieces);
@@ -46,7 +46,7 @@ impl Tools {
                         Cow::Borrowed(text) => Cow::Borrowed(tool.output.news(text)),
                         Cow::Owned(text) => Cow::Owned(tool.output.news(&text).to_owned()),
                     };
-                    facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news.into()) });
+                    facts.push(ToolUpdate::new(id.0).output_delta(news));
                 }
             }
             _ => self.complete(id, data, facts),
@@ -57,13 +57,7 @@ impl Tools {
         let name = data.tool_name.map_or(Cow::Borrowed("unknown"), Cow::from);
         let tool_kind = if data.mcp_server_name.is_some() { ToolKind::Mcp } else { kind(&name, data.arguments) };
         self.open.insert((*id).to_owned(), OpenTool { kind: tool_kind, output: Said::default(), in_pieces: false });
-        facts.push(EventKind::ToolStart {
-            tool_call_id: id.0,
-            name,
-            input: data.arguments.map(|arguments| Cow::Borrowed(arguments.get())),
-            tool_kind,
-            title: data.tool_title.map(Cow::from),
-        });
+        facts.push(ToolStart::of_kind(tool_kind, id.0, name).input(data.arguments.map(RawValue::get)).title(data.tool_title));
     }
 
     fn complete<'a>(&mut self, id: Str<'a>, data: Data<'a>, facts: &mut Facts<'a>) {
@@ -90,8 +84,7 @@ impl Tools {
                 facts.push(change);
             }
         }
-        let ok = status == ToolStatus::Ok;
-        facts.push(EventKind::ToolEnd { tool_call_id: id.0, ok, output, status, exit_code, duration_ms: None });
+        facts.push(ToolEnd::new(id.0, status).output(output).exit_code(exit_code));
     }
 
     /// The agent was interrupted while these calls ran.
@@ -109,9 +102,9 @@ impl Tools {
     }
 }
 
-fn cancelled(tool_call_id: Cow<'_, str>) -> EventKind<'_> {
+fn cancelled(tool_call_id: Cow<'_, str>) -> ToolEnd<'_> {
     let status = ToolStatus::Cancelled;
-    EventKind::ToolEnd { tool_call_id, ok: false, output: None, status, exit_code: None, duration_ms: None }
+    ToolEnd::new(tool_call_id, status)
 }
 
 fn kind(name: &str, arguments: Option<&RawValue>) -> ToolKind {
@@ -142,7 +135,7 @@ fn exit_code_in(output: &str) -> Option<i32> {
     code.parse().ok()
 }
 
-fn file_change<'a>(edit: &FileEdit<'a>, only: bool, patch: &str, id: &Str<'a>) -> EventKind<'a> {
+fn file_change<'a>(edit: &FileEdit<'a>, only: bool, patch: &str, id: &Str<'a>) -> FileChange<'a> {
     let change = match edit.kind.as_deref() {
         Some("create" | "add") => Change::Create,
         Some("delete" | "remove") => Change::Delete,
@@ -151,16 +144,11 @@ fn file_change<'a>(edit: &FileEdit<'a>, only: bool, patch: &str, id: &Str<'a>) -
     };
     let diff = sections(patch).find(|section| only || is_of(section, &edit.path));
     let counted = diff.map(diff::count);
-    EventKind::FileChange {
-        path: edit.path.0.clone(),
-        change,
-        from: None,
-        added: counted.map(|(added, _)| added),
-        removed: counted.map(|(_, removed)| removed),
-        diff: diff.map(|diff| diff.to_owned().into()),
-        tool_call_id: Some(id.0.clone()),
-        source: ChangeSource::Reported,
-    }
+    FileChange::new(edit.path.0.clone(), change)
+        .added(counted.map(|(added, _)| added))
+        .removed(counted.map(|(_, removed)| removed))
+        .diff(diff.map(str::to_owned))
+        .tool_call_id(id.0.clone())
 }
 
 /// How the part of a diff that is about one file begins.

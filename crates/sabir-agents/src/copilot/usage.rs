@@ -1,11 +1,10 @@
 //! Tokens. Copilot prints them per model call, or not at all. Messages may tell the length of their output alone, which
 //! is left out: a part of the tokens would read as all of them.
 
-use std::borrow::Cow;
+use sabir_core::dialect::Facts;
+use sabir_core::event::{self, UsageScope};
 
 use super::wire::Data;
-use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, UsageScope};
 
 /// Follows the figures so that none counts twice.
 #[derive(Default)]
@@ -25,20 +24,16 @@ impl Usage {
             return;
         }
         let cached = cache_read_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-        facts.push(EventKind::Usage {
-            // Input that is smaller than what was cached can't contain it.
-            input_tokens: input_tokens.map(|input| input.checked_sub(cached).unwrap_or(input)),
-            output_tokens,
-            total_tokens: None,
-            cache_read_tokens,
-            cache_write_tokens,
-            cache_write_1h_tokens: None,
-            reasoning_tokens,
-            // Its `cost` is in premium requests.
-            cost_usd: None,
-            cost_parts: None,
-            model: model.map(Cow::from),
-            scope: UsageScope::Message,
-        });
+        // The reported `cost` is in premium requests, so there is no cost in dollars.
+        facts.push(
+            event::Usage::new(UsageScope::Message)
+                // Input that is smaller than what was cached can't contain it.
+                .input_tokens(input_tokens.map(|input| input.checked_sub(cached).unwrap_or(input)))
+                .output_tokens(output_tokens)
+                .cache_read_tokens(cache_read_tokens)
+                .cache_write_tokens(cache_write_tokens)
+                .reasoning_tokens(reasoning_tokens)
+                .model(model),
+        );
     }
 }

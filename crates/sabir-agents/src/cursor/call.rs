@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use sabir_core::event::{Change, EventKind, FileChange, Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolKind, ToolStatus};
+use sabir_core::json::{self, Str, StringOr};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-
-use sabir_core::event::{Change, ChangeSource, EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str, StringOr};
 
 /// `{"shellToolCall":{"args":…,"result":…},"toolCallId":…}`, or `{"function":{"name":…,"arguments":…}}` in old versions.
 #[derive(Default)]
@@ -213,21 +212,14 @@ impl<'a> Call<'a> {
         if status == ToolStatus::Ok
             && let Some(change) = file_change(id.clone(), self.kind(), &mut fields)
         {
-            push(change);
+            push(change.into());
         }
         if let Some(todos) = fields.todos.take().filter(|_| self.kind() == ToolKind::Plan) {
-            push(EventKind::Plan { items: todos.into_iter().map(plan_item).collect() });
+            push(Plan::new(todos.into_iter().map(plan_item).collect()).into());
         }
         let (exit_code, duration_ms) = (fields.exit_code, fields.execution_time);
         let output = output(fields).or_else(|| value.map(|value| Cow::Borrowed(value.get())));
-        push(EventKind::ToolEnd {
-            tool_call_id: id,
-            ok: status == ToolStatus::Ok,
-            output: output.map(Into::into),
-            status,
-            exit_code,
-            duration_ms,
-        });
+        push(ToolEnd::new(id, status).output(output).exit_code(exit_code).duration_ms(duration_ms).into());
     }
 }
 
@@ -271,22 +263,19 @@ fn text_of<'a>(content: StringOr<'a, Vec<Content<'a>>>) -> Cow<'a, str> {
     texts.reduce(|text, more| text + more).unwrap_or_default()
 }
 
-fn file_change<'a>(id: Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -> Option<EventKind<'a>> {
+fn file_change<'a>(id: Cow<'a, str>, kind: ToolKind, fields: &mut Fields<'a>) -> Option<FileChange<'a>> {
     if kind != ToolKind::Edit || (fields.diff_string.is_none() && fields.lines_added.is_none()) {
         return None;
     }
     let diff = fields.diff_string.take().map(Text::from);
     let is_new = diff.as_ref().is_some_and(|diff| diff.starts_with("--- /dev/null"));
-    Some(EventKind::FileChange {
-        path: fields.path.take()?.into(),
-        change: if is_new { Change::Create } else { Change::Update },
-        from: None,
-        diff,
-        added: fields.lines_added,
-        removed: fields.lines_removed,
-        tool_call_id: Some(id),
-        source: ChangeSource::Reported,
-    })
+    Some(
+        FileChange::new(fields.path.take()?, if is_new { Change::Create } else { Change::Update })
+            .diff(diff)
+            .added(fields.lines_added)
+            .removed(fields.lines_removed)
+            .tool_call_id(id),
+    )
 }
 
 fn plan_item(todo: Todo<'_>) -> PlanItem<'_> {

@@ -13,15 +13,18 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
-use super::call::Call;
 use sabir_core::agent::Confidence;
 use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, UsageScope};
+use sabir_core::event::{
+    self, Activity, Cause, ErrorEvent, Final, Outcome, Retry, Session, TextDelta, ThinkingDelta, ToolStart, TurnEnd, TurnStart,
+    UsageScope,
+};
 use sabir_core::json::{self, JsonDialect, Str, StringOr};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
+use serde::Deserialize;
+
+use super::call::Call;
 
 /// The fields of all events.
 #[derive(Deserialize)]
@@ -119,27 +122,25 @@ impl JsonDialect for Stream {
             ("thinking", Some("delta")) => {
                 self.begin_turn(None, facts);
                 let delta = wire.text.map(Cow::from).unwrap_or_default();
-                facts.push(EventKind::Thinking { delta: delta.into(), message_id: None });
+                facts.push(ThinkingDelta::new(delta));
             }
             ("assistant", _) => self.assistant(wire, facts),
             ("tool_call", Some("started" | "completed")) if wire.call_id.is_some() && wire.tool_call.is_some() => {
                 self.tool_call(wire, facts);
             }
             ("result", _) => self.result(wire, facts),
-            ("retry", Some("starting")) => facts.push(EventKind::Retry {
-                attempt: wire.attempt.unwrap_or(1),
-                max_attempts: None,
-                delay_ms: None,
-                message: Cow::Borrowed("the response broke off and is asked for again"),
-            }),
+            ("retry", Some("starting")) => {
+                facts.push(Retry::new(wire.attempt.unwrap_or(1), "the response broke off and is asked for again"));
+            }
             ("connection" | "retry", Some(state)) => {
-                facts.push(EventKind::Activity { message: Cow::Owned(format!("{}: {state}", &*wire.r#type)) });
+                facts.push(Activity::new(format!("{}: {state}", &*wire.r#type)));
             }
             ("error", _) => {
                 let message = wire.error.or(wire.text).map(Cow::from).or_else(|| wire.message.and_then(text_of));
                 let message = message.unwrap_or_default();
                 self.complaint = Some(message.clone().into_owned());
-                facts.push(EventKind::Error { class: class(&message), message, fatal: false });
+                let class = class(&message);
+                facts.push(ErrorEvent::new(message).class(class));
             }
             _ => json::unrecognized(line, facts),
         }
@@ -153,7 +154,7 @@ impl JsonDialect for Stream {
             if matches!(class(&line.text), Some(Cause::Auth | Cause::RateLimited | Cause::Budget)) {
                 self.complaint = Some(line.text.clone().into_owned());
             }
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         }
     }
 
@@ -169,7 +170,7 @@ impl JsonDialect for Stream {
         // Pieces whose whole copy never came are the last text all the same.
         let answer = if self.pieces.is_blank() { &self.answer } else { &self.pieces };
         if verdict.outcome == Outcome::Completed && !answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(answer.as_str().to_owned()) });
+            facts.push(Final::new(answer.as_str().to_owned()));
         }
         verdict
     }
@@ -178,14 +179,13 @@ impl JsonDialect for Stream {
 impl Stream {
     fn session<'a>(&mut self, wire: &mut Wire<'a>, facts: &mut Facts<'a>) {
         self.session_known = true;
-        facts.push(EventKind::Session {
-            session_id: wire.session_id.take().map(Cow::from),
-            model: wire.model.take().map(Cow::from),
-            cwd: wire.cwd.take().map(Cow::from),
-            agent_version: None,
-            permission_mode: wire.permission_mode.take().map(Cow::from),
-            tools: None,
-        });
+        facts.push(
+            Session::default()
+                .session_id(wire.session_id.take())
+                .model(wire.model.take())
+                .cwd(wire.cwd.take())
+                .permission_mode(wire.permission_mode.take()),
+        );
     }
 
     fn assistant<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -206,7 +206,7 @@ impl Stream {
                 None => text,
             }
         };
-        facts.push(EventKind::Text { delta: delta.into(), message_id: None });
+        facts.push(TextDelta::new(delta));
     }
 
     fn tool_call<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -221,13 +221,9 @@ impl Stream {
             self.answer.clear();
             self.pieces.clear();
             self.open.push(id.clone().into_owned());
-            facts.push(EventKind::ToolStart {
-                tool_call_id: id.clone(),
-                name: call.name.clone(),
-                input: call.input(),
-                tool_kind: call.kind(),
-                title: call.title.take(),
-            });
+            facts.push(
+                ToolStart::of_kind(call.kind(), id.clone(), call.name.clone()).input(call.input()).title(call.title.take()),
+            );
         }
         if ends {
             self.answering = false;
@@ -244,7 +240,7 @@ impl Stream {
         let mut verdict = if failed {
             let message: Cow<'a, str> = wire.error.or(wire.result).map(Cow::from).unwrap_or_default();
             let cause = Cause::of_error(None, &message);
-            facts.push(EventKind::Error { message, class: Some(cause), fatal: true });
+            facts.push(ErrorEvent::new(message).class(cause).fatal(true));
             Verdict::failed(Some(cause))
         } else {
             // Without events before it the result is all there is.
@@ -252,29 +248,23 @@ impl Stream {
                 && !self.said_anything
             {
                 self.answer.set(&text);
-                facts.push(EventKind::Text { delta: text.into(), message_id: None });
+                facts.push(TextDelta::new(text));
             }
             Verdict::of(Outcome::Completed)
         };
         verdict.duration_ms = wire.duration_ms;
         verdict.api_duration_ms = wire.duration_api_ms;
         if let Some(usage) = wire.usage {
-            facts.push(EventKind::Usage {
-                input_tokens: usage.input,
-                output_tokens: usage.output,
-                total_tokens: None,
-                cache_read_tokens: usage.cache_read,
-                cache_write_tokens: usage.cache_write,
-                cache_write_1h_tokens: None,
-                reasoning_tokens: None,
-                cost_usd: None,
-                cost_parts: None,
-                model: None,
-                scope: UsageScope::Run,
-            });
+            facts.push(
+                event::Usage::new(UsageScope::Run)
+                    .input_tokens(usage.input)
+                    .output_tokens(usage.output)
+                    .cache_read_tokens(usage.cache_read)
+                    .cache_write_tokens(usage.cache_write),
+            );
         }
         if std::mem::take(&mut self.in_turn) {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
         self.ended = Some(verdict);
     }
@@ -285,7 +275,7 @@ impl Stream {
         let same = response.is_some() && response == self.response.as_deref();
         if !std::mem::replace(&mut self.answering, true) && !same {
             self.in_turn = true;
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
     }
 }

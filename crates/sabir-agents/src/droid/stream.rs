@@ -6,16 +6,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{
+    self, Cause, ErrorEvent, Final, Outcome, Plan, PlanItem, Session, Text, TextDelta, ThinkingDelta, ToolEnd, ToolKind,
+    ToolStart, ToolStatus, TurnEnd, TurnStart, UsageScope,
+};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{ending, tools};
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, PlanItem, Text, ToolKind, ToolStatus, UsageScope};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// The fields of all events.
 #[derive(Deserialize)]
@@ -146,7 +149,7 @@ impl JsonDialect for Stream {
             (None, None) => Verdict::of(Outcome::Incomplete),
         };
         if let Some(text) = self.last_word.take().filter(|_| verdict.outcome == Outcome::Completed) {
-            facts.push(EventKind::Final { text: Cow::Owned(text) });
+            facts.push(Final::new(text));
         }
         verdict
     }
@@ -156,14 +159,13 @@ impl Stream {
     fn init<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
         self.session_known = true;
         self.model = wire.model.as_deref().map(str::to_owned);
-        facts.push(EventKind::Session {
-            session_id: wire.session_id.map(Cow::from),
-            model: wire.model.map(Cow::from),
-            cwd: wire.cwd.map(Cow::from),
-            agent_version: None,
-            permission_mode: None,
-            tools: wire.tools.map(|tools| tools.into_iter().map(Cow::from).collect()),
-        });
+        facts.push(
+            Session::default()
+                .session_id(wire.session_id)
+                .model(wire.model)
+                .cwd(wire.cwd)
+                .tools(wire.tools.map(|tools| tools.into_iter().map(Cow::from).collect())),
+        );
     }
 
     /// A message of another id is another response.
@@ -173,7 +175,7 @@ impl Stream {
             self.answer.clear();
             self.thought.clear();
             self.called_since = false;
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
     }
 
@@ -185,7 +187,7 @@ impl Stream {
         }
         self.answer.set(&text);
         self.called_since = false;
-        facts.push(EventKind::Text { delta: text.into(), message_id: wire.id.map(Cow::from) });
+        facts.push(TextDelta::new(text).message_id(wire.id));
     }
 
     fn reasoning<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -195,7 +197,7 @@ impl Stream {
             return;
         }
         self.thought.set(&text);
-        facts.push(EventKind::Thinking { delta: text.into(), message_id: wire.id.map(Cow::from) });
+        facts.push(ThinkingDelta::new(text).message_id(wire.id));
     }
 
     fn tool_call<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -211,7 +213,7 @@ impl Stream {
         {
             self.plans.insert(id.clone().into_owned(), items);
         }
-        facts.push(EventKind::ToolStart { tool_call_id: id, name, input: input.map(Cow::Borrowed), tool_kind, title: None });
+        facts.push(ToolStart::of_kind(tool_kind, id, name).input(input));
     }
 
     fn tool_result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -233,11 +235,10 @@ impl Stream {
                 facts.push(change);
             }
             if let Some(items) = plan {
-                facts.push(EventKind::Plan { items });
+                facts.push(Plan::new(items));
             }
         }
-        let ok = status == ToolStatus::Ok;
-        facts.push(EventKind::ToolEnd { tool_call_id: id, ok, output, status, exit_code, duration_ms: None });
+        facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
     }
 
     fn error<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -251,7 +252,7 @@ impl Stream {
         if self.failure.is_none_or(|(_, cause)| cause == Cause::Unknown) {
             self.failure = Some(ending);
         }
-        facts.push(EventKind::Error { message, class: Some(ending.1), fatal: true });
+        facts.push(ErrorEvent::new(message).class(ending.1).fatal(true));
     }
 
     fn completion(&mut self, wire: &Wire<'_>, facts: &mut Facts<'_>) {
@@ -268,14 +269,7 @@ impl Stream {
     /// `-o json`: all that is printed.
     fn result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
         if !std::mem::replace(&mut self.session_known, true) {
-            facts.push(EventKind::Session {
-                session_id: wire.session_id.map(Cow::from),
-                model: None,
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            });
+            facts.push(Session::default().session_id(wire.session_id));
         }
         let succeeded = wire.result_is_error != Some(true) && wire.subtype.as_deref() == Some("success");
         self.close(wire.num_turns, wire.duration_ms, wire.usage, facts);
@@ -286,29 +280,25 @@ impl Stream {
         let message: Cow<'a, str> = wire.result.map(Cow::from).unwrap_or_default();
         let ending = ending::of_message(&message);
         self.failure = Some(ending);
-        facts.push(EventKind::Error { message, class: Some(ending.1), fatal: true });
+        facts.push(ErrorEvent::new(message).class(ending.1).fatal(true));
     }
 
     fn close(&mut self, turns: Option<u32>, duration_ms: Option<u64>, usage: Option<Usage>, facts: &mut Facts<'_>) {
         if self.message_id.take().is_some() {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
         // A run that failed before its first answer counts nothing at all.
         let counted = |usage: &Usage| usage.input_tokens.unwrap_or(0) > 0 || usage.output_tokens.unwrap_or(0) > 0;
         if let Some(usage) = usage.filter(counted) {
-            facts.push(EventKind::Usage {
-                input_tokens: usage.input_tokens,
-                output_tokens: usage.output_tokens,
-                total_tokens: None,
-                cache_read_tokens: usage.cache_read_input_tokens,
-                cache_write_tokens: usage.cache_creation_input_tokens,
-                cache_write_1h_tokens: None,
-                reasoning_tokens: usage.thinking_tokens,
-                cost_usd: None,
-                cost_parts: None,
-                model: self.model.clone().map(Cow::Owned),
-                scope: UsageScope::Run,
-            });
+            facts.push(
+                event::Usage::new(UsageScope::Run)
+                    .input_tokens(usage.input_tokens)
+                    .output_tokens(usage.output_tokens)
+                    .cache_read_tokens(usage.cache_read_input_tokens)
+                    .cache_write_tokens(usage.cache_creation_input_tokens)
+                    .reasoning_tokens(usage.thinking_tokens)
+                    .model(self.model.clone()),
+            );
         }
         // It says 0 turns where it lost count.
         let turns = turns.filter(|turns| *turns > 0);

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde::Deserialize;
-
 use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, PlanItem, PlanStatus, ToolStatus};
+use sabir_core::event::{Change, FileChange, PlanItem, PlanStatus, ToolStatus};
 use sabir_core::json::{self, Str, StringOr};
+use serde::Deserialize;
 
 /// How a call ended whose result is that text.
 pub(super) fn status(failed: bool, exit_code: Option<i32>, output: &str) -> ToolStatus {
@@ -57,22 +56,19 @@ struct Numbers {
 }
 
 /// The change that the result of a call reports, where it shows the lines.
-pub(super) fn file_change(result: &str, call: &str) -> Option<EventKind<'static>> {
+pub(super) fn file_change(result: &str, call: &str) -> Option<FileChange<'static>> {
     // Most results are of other tools and large; looking for the key is faster than parsing.
     memchr::memmem::find(result.as_bytes(), b"\"diffLines\"")?;
     let result: FileResult<'_> = json::parse(result)?;
     let diff = unified(&result)?;
     let (added, removed) = diff::count(&diff);
-    Some(EventKind::FileChange {
-        path: Cow::Owned(result.file_path.to_string()),
-        change: Change::Update,
-        from: None,
-        diff: Some(diff.into()),
-        added: Some(added),
-        removed: Some(removed),
-        tool_call_id: Some(Cow::Owned(call.to_owned())),
-        source: ChangeSource::Reported,
-    })
+    Some(
+        FileChange::new(result.file_path.to_string(), Change::Update)
+            .diff(diff)
+            .added(added)
+            .removed(removed)
+            .tool_call_id(call.to_owned()),
+    )
 }
 
 /// A part of a file whose lines follow each other.
@@ -178,7 +174,7 @@ fn plan_status(word: &str) -> PlanStatus {
 #[cfg(test)]
 mod tests {
     use super::{exit_code, file_change, plan, status};
-    use sabir_core::event::{EventKind, PlanStatus, ToolStatus};
+    use sabir_core::event::{FileChange, PlanStatus, ToolStatus};
 
     #[test]
     fn the_last_line_of_a_command_is_its_exit_code() {
@@ -202,9 +198,7 @@ mod tests {
             line("unchanged", "z", r#""old":42,"new":42"#),
         ];
         let result = format!(r#"{{"success":true,"file_path":"/p/f","diffLines":[{}]}}"#, lines.join(","));
-        let Some(EventKind::FileChange { diff: Some(diff), added, removed, .. }) = file_change(&result, "c") else {
-            panic!("a change")
-        };
+        let Some(FileChange { diff: Some(diff), added, removed, .. }) = file_change(&result, "c") else { panic!("a change") };
         assert_eq!(diff, "--- a/p/f\n+++ b/p/f\n@@ -1,1 +1,2 @@\n a\n+b\n@@ -40,3 +41,2 @@\n x\n-y\n z\n");
         assert_eq!((added, removed), (Some(1), Some(1)));
     }

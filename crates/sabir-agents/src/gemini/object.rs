@@ -6,6 +6,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{Activity, ErrorEvent, Final, Outcome, Session, TextDelta, Unrecognized};
+use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -13,10 +17,6 @@ use serde_json::value::RawValue;
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
 use crate::printed::ReadObject;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::json::{self, Str};
 
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -75,35 +75,28 @@ impl ReadObject for Object {
         let own = |text: &Str<'_>| -> Cow<'static, str> { Cow::Owned(text.0.clone().into_owned()) };
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
         let Some(wire) = wire else {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: Cow::Owned(text.to_owned()) });
+            facts.push(Unrecognized::new(text.to_owned()));
             return;
         };
         let models = wire.stats.as_ref().and_then(|stats| stats.models.as_ref());
         let model = models.filter(|models| models.len() == 1).and_then(|models| models.keys().next());
-        facts.push(EventKind::Session {
-            session_id: wire.session_id.as_ref().map(own),
-            model: model.map(own),
-            cwd: None,
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(Session::default().session_id(wire.session_id.as_ref().map(own)).model(model.map(own)));
         if let Some(tools) = wire.stats.as_ref().and_then(|stats| stats.tools.as_ref()).filter(|tools| !tools.by_name.is_empty())
         {
             let calls: Vec<String> = tools.by_name.iter().map(|(name, calls)| format!("{} ×{}", &**name, calls.count)).collect();
-            facts.push(EventKind::Activity { message: Cow::Owned(format!("tool calls: {}", calls.join(", "))) });
+            facts.push(Activity::new(format!("tool calls: {}", calls.join(", "))));
         }
         let mut verdict = Verdict::of(Outcome::Completed);
         if let Some(response) = wire.response.as_ref().filter(|response| !response.is_empty()) {
-            facts.push(EventKind::Text { delta: own(response).into(), message_id: None });
+            facts.push(TextDelta::new(own(response)));
         }
         if let Some(failure) = &wire.error {
             let (outcome, cause) = failure.ending();
             verdict = Verdict { cause: Some(cause), ..Verdict::of(outcome) };
             let message = failure.message.as_ref().map(own).unwrap_or_default();
-            facts.push(EventKind::Error { message, class: Some(cause), fatal: true });
+            facts.push(ErrorEvent::new(message).class(cause).fatal(true));
         } else if let Some(response) = wire.response.as_ref().filter(|response| !response.trim().is_empty()) {
-            facts.push(EventKind::Final { text: own(response) });
+            facts.push(Final::new(own(response)));
         }
         let latencies = models.into_iter().flat_map(BTreeMap::values).filter_map(|model| model.api.as_ref()?.total_latency_ms);
         verdict.api_duration_ms = latencies.reduce(u64::saturating_add);

@@ -5,17 +5,20 @@
 
 use std::borrow::Cow;
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{
+    Cause, ErrorEvent, Final, Outcome, Plan, PlanItem, PlanStatus, Session, Text, TextDelta, ToolEnd, ToolKind, ToolStart,
+    ToolStatus, TurnEnd, TurnStart,
+};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ending::{self, Failure};
 use super::tokens::Stats;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// The fields of all events.
 #[derive(Deserialize)]
@@ -96,7 +99,7 @@ impl JsonDialect for Stream {
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
         let verdict = self.ended.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         ending::with_exit_code(verdict, end)
     }
@@ -118,7 +121,7 @@ impl Stream {
             None => content,
         };
         self.answer.push(&news);
-        facts.push(EventKind::Text { delta: news.into(), message_id: None });
+        facts.push(TextDelta::new(news));
     }
 
     fn tool_use<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -129,15 +132,9 @@ impl Stream {
         let tool_kind = ToolKind::of_name(&name);
         self.open.push((id.clone().into_owned(), tool_kind));
         let plan = (tool_kind == ToolKind::Plan).then(|| wire.parameters.and_then(plan)).flatten();
-        facts.push(EventKind::ToolStart {
-            tool_call_id: id,
-            name,
-            input: wire.parameters.map(|raw| Cow::Borrowed(raw.get())),
-            tool_kind,
-            title: None,
-        });
+        facts.push(ToolStart::of_kind(tool_kind, id, name).input(wire.parameters.map(RawValue::get)));
         if let Some(items) = plan {
-            facts.push(EventKind::Plan { items });
+            facts.push(Plan::new(items));
         }
     }
 
@@ -158,14 +155,7 @@ impl Stream {
             _ => ToolStatus::Error,
         };
         let output = wire.output.or_else(|| wire.error.and_then(|error| error.message));
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id,
-            ok: status == ToolStatus::Ok,
-            output: output.map(Cow::from).map(Into::into),
-            status,
-            exit_code,
-            duration_ms: None,
-        });
+        facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
         if self.open.is_empty() {
             self.end_turn(facts);
         }
@@ -178,7 +168,7 @@ impl Stream {
             self.broken = Some((outcome, cause));
         }
         let class = Some(cause).filter(|cause| *cause != Cause::Unknown);
-        facts.push(EventKind::Error { message, class, fatal: false });
+        facts.push(ErrorEvent::new(message).class(class));
     }
 
     fn result<'a>(&mut self, wire: Wire<'a>, facts: &mut Facts<'a>) {
@@ -209,26 +199,26 @@ impl Stream {
     /// After the prompt and after tool results, the first thing that comes is of a new response.
     fn begin_turn(&mut self, facts: &mut Facts<'_>) {
         if !std::mem::replace(&mut self.in_turn, true) {
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
     }
 
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
     }
 }
 
-pub(super) fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> EventKind<'a> {
-    EventKind::Session { session_id, model, cwd: None, agent_version: None, permission_mode: None, tools: None }
+pub(super) fn session<'a>(session_id: Option<Cow<'a, str>>, model: Option<Cow<'a, str>>) -> Session<'a> {
+    Session::default().session_id(session_id).model(model)
 }
 
 /// The verdict of a result that is no success, and its error.
 fn failed<'a>(failure: Option<Failure<'a>>, facts: &mut Facts<'a>) -> Verdict {
     let (outcome, cause) = failure.as_ref().map_or((Outcome::Failed, Cause::Unknown), Failure::ending);
     if let Some(message) = failure.and_then(|failure| failure.message) {
-        facts.push(EventKind::Error { message: message.into(), class: Some(cause), fatal: true });
+        facts.push(ErrorEvent::new(message).class(cause).fatal(true));
     }
     Verdict { cause: Some(cause), ..Verdict::of(outcome) }
 }

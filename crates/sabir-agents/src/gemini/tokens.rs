@@ -5,11 +5,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, UsageScope};
+use sabir_core::event::{Usage, UsageScope};
 use sabir_core::json::{self, Str};
+use serde::Deserialize;
 
 /// `stats` of a stream's result: the whole run, sub-agents and helper models included.
 #[derive(Deserialize)]
@@ -90,19 +89,14 @@ impl Tokens {
         if self == Self::default() {
             return;
         }
-        facts.push(EventKind::Usage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.reasoning,
-            cost_usd: None,
-            cost_parts: None,
-            model,
-            scope: UsageScope::Run,
-        });
+        facts.push(
+            Usage::new(UsageScope::Run)
+                .input_tokens(self.input)
+                .output_tokens(self.output)
+                .cache_read_tokens(self.cache_read)
+                .reasoning_tokens(self.reasoning)
+                .model(model),
+        );
     }
 }
 

@@ -6,10 +6,8 @@
 //!      L L     goose is ready
 //! ```
 
-use std::borrow::Cow;
-
 use sabir_core::dialect::Facts;
-use sabir_core::event::EventKind;
+use sabir_core::event::Session;
 
 /// What the banner said.
 #[derive(Debug, Default)]
@@ -54,22 +52,16 @@ impl Banner {
         true
     }
 
-    fn session(&self) -> EventKind<'static> {
-        EventKind::Session {
-            session_id: self.session_id.clone().map(Cow::Owned),
-            model: self.model.clone().map(Cow::Owned),
-            cwd: self.cwd.clone().map(Cow::Owned),
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        }
+    fn session(&self) -> Session<'static> {
+        Session::default().session_id(self.session_id.clone()).model(self.model.clone()).cwd(self.cwd.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Banner, EventKind};
+    use super::{Banner, Session};
     use sabir_core::dialect::Facts;
+    use sabir_core::event::EventKind;
 
     #[test]
     fn the_banner_says_session_model_and_folder() {
@@ -79,7 +71,7 @@ mod tests {
         assert!(facts.is_empty());
         assert!(banner.line("     L L     goose is ready", &mut facts));
         let kinds: Vec<_> = facts.iter().map(|fact| fact.kind.clone()).collect();
-        let [EventKind::Session { session_id, model, cwd, .. }] = &kinds[..] else { panic!("the feet end the banner") };
+        let [EventKind::Session(Session { session_id, model, cwd, .. })] = &kinds[..] else { panic!("the feet end the banner") };
         assert_eq!((session_id.as_deref(), model.as_deref()), (Some("20261115_3"), Some("gpt-4o")));
         assert_eq!(cwd.as_deref(), Some("/home/user/a · b"));
         assert!(banner.resumed);

@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::event::{Activity, Cause, ErrorEvent, Final, Outcome, TextDelta, ThinkingDelta, TurnStart, Usage};
+use sabir_core::json::Str;
+
 use super::tools::Tools;
 use super::wire::{Content, Figures, Message};
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome};
-use sabir_core::json::Str;
 
 /// How an error begins that Goose tells as a message, and how it ends.
 const ERROR_START: &str = "Ran into this error";
@@ -80,7 +81,7 @@ impl Conversation {
             ("text", Some(text), ..) => self.text(text, message_id, facts),
             ("thinking", _, Some(thinking), _) => {
                 self.speak(message_id, facts);
-                facts.push(EventKind::Thinking { delta: thinking.into(), message_id: message_id.map(|id| id.0.clone()) });
+                facts.push(ThinkingDelta::new(thinking).message_id(message_id.map(|id| id.0.clone())));
             }
             ("redactedThinking", ..) => self.speak(message_id, facts),
             ("toolRequest", _, _, Some(id)) => {
@@ -97,7 +98,7 @@ impl Conversation {
             }
             ("systemNotification", ..) => {
                 if let Some(message) = msg {
-                    facts.push(EventKind::Activity { message: message.0 });
+                    facts.push(Activity::new(message.0));
                 }
             }
             _ => return false,
@@ -110,12 +111,12 @@ impl Conversation {
             Some(Notice::Error(error)) => self.fail(error, facts),
             Some(Notice::Limit) => {
                 self.limited = true;
-                facts.push(EventKind::Activity { message: text.0 });
+                facts.push(Activity::new(text.0));
             }
             None => {
                 self.speak(message_id, facts);
                 self.answer.push(&text);
-                facts.push(EventKind::Text { delta: text.into(), message_id: message_id.map(|id| id.0.clone()) });
+                facts.push(TextDelta::new(text).message_id(message_id.map(|id| id.0.clone())));
             }
         }
     }
@@ -124,7 +125,7 @@ impl Conversation {
     fn speak(&mut self, message_id: Option<&Str<'_>>, facts: &mut Facts<'_>) {
         if !self.speaking {
             self.speaking = true;
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
         let id = message_id.map(|id| &**id);
         if self.message.as_deref() != id {
@@ -140,13 +141,13 @@ impl Conversation {
         let status = error.split_once("Status: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
         let cause = Cause::of_error(status, error);
         self.failure = Some(cause);
-        facts.push(EventKind::Error { message: Cow::Owned(error.to_owned()), class: Some(cause), fatal: true });
+        facts.push(ErrorEvent::new(error.to_owned()).class(cause).fatal(true));
     }
 
     /// Progress of a tool, or of the sub-agent that it runs.
     pub(super) fn progress<'a>(&self, call: Option<Str<'a>>, message: Str<'a>, facts: &mut Facts<'a>) {
         facts.parent = call.filter(|id| self.tools.is_open(id)).map(Cow::from);
-        facts.push(EventKind::Activity { message: message.0 });
+        facts.push(Activity::new(message.0));
     }
 
     /// Whether the run is over.
@@ -158,9 +159,9 @@ impl Conversation {
     pub(super) fn complete(&mut self, figures: Figures, resumed: bool, facts: &mut Facts<'_>) {
         self.complete = Some(figures);
         match figures.event() {
-            Some(EventKind::Usage { total_tokens: Some(total), .. }) if resumed => {
+            Some(Usage { total_tokens: Some(total), .. }) if resumed => {
                 let message = format!("{total} tokens in the session so far, earlier runs included");
-                facts.push(EventKind::Activity { message: Cow::Owned(message) });
+                facts.push(Activity::new(message));
             }
             Some(usage) => facts.push(usage),
             None => {}
@@ -181,7 +182,7 @@ impl Conversation {
         }
         let stopped = end.cancelled || end.timeout.is_some() || end.signal.is_some();
         if !stopped && end.exit_code.unwrap_or(0) == 0 && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         // `complete` comes after an interruption too.
         Verdict { exit_code_decides: true, ..Verdict::of(Outcome::Completed) }

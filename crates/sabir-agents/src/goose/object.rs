@@ -1,5 +1,10 @@
 //! `--output-format json`: the whole conversation as one object at the end.
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{Activity, Unrecognized};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -7,11 +12,6 @@ use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
 use crate::printed::ReadObject;
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::EventKind;
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// Reads the object.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl ReadObject for Object {
 
     fn other<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         if !line.text.trim().is_empty() && !self.banner.line(&line.text, facts) {
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
         }
     }
 
@@ -84,7 +84,7 @@ impl ReadObject for Object {
 impl Object {
     fn read<'a>(&mut self, text: &'a str, facts: &mut Facts<'a>) {
         let Some(wire) = json::parse::<Wire<'a>>(text) else {
-            return facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
+            return facts.push(Unrecognized::new(text));
         };
         let Wire { mut messages, metadata } = wire;
         // The messages of a session that goes on are all there; this run begins with what was asked last.
@@ -97,7 +97,7 @@ impl Object {
             known &= self.conversation.message(message, facts);
         }
         if !known {
-            facts.push(EventKind::Unrecognized { r#type: None, raw: text.into() });
+            facts.push(Unrecognized::new(text));
         }
         let status = json::parse::<Metadata<'a>>(metadata.get()).and_then(|metadata| metadata.status);
         if status.is_none_or(|status| &*status == "completed") {

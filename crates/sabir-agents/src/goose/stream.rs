@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
+use sabir_core::agent::Confidence;
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::Activity;
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
-use sabir_core::agent::Confidence;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::EventKind;
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
 
 /// Reads the stream.
 #[derive(Default)]
@@ -108,7 +108,7 @@ impl JsonDialect for Stream {
             }
             "model_change" => {
                 if let Some(model) = wire.model {
-                    facts.push(EventKind::Activity { message: Cow::Owned(format!("the model is now {}", &*model)) });
+                    facts.push(Activity::new(format!("the model is now {}", &*model)));
                 }
             }
             "error" => self.conversation.fail(wire.error.as_deref().unwrap_or("unknown"), facts),
@@ -131,7 +131,7 @@ impl JsonDialect for Stream {
         else {
             return json::unrecognized(line, facts);
         };
-        facts.push(EventKind::Activity { message: Cow::Owned(words.to_owned()) });
+        facts.push(Activity::new(words.to_owned()));
         let mut own = Facts::default();
         self.message(wire, &Line { text: Cow::Borrowed(event), ..line.clone() }, &mut own);
         own.drain().for_each(|fact| facts.push_fact(fact.into_owned()));

@@ -10,12 +10,13 @@
 
 use std::borrow::Cow;
 
-use super::banner::{self, Banner};
-use super::conversation::{Conversation, Notice, notice};
 use sabir_core::agent::Confidence;
 use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{Activity, Final, Outcome, TextDelta};
 use sabir_core::line::Line;
+
+use super::banner::{self, Banner};
+use super::conversation::{Conversation, Notice, notice};
 
 /// Reads such text.
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl Dialect for Text {
         }
         if self.heading {
             self.heading = !line.text.trim().is_empty();
-            facts.push(EventKind::Activity { message: line.text.clone() });
+            facts.push(Activity::new(line.text.clone()));
             return;
         }
         match notice(line.text.trim_end(), false) {
@@ -63,7 +64,7 @@ impl Dialect for Text {
             }
             Some(Notice::Limit) => {
                 self.limited = true;
-                facts.push(EventKind::Activity { message: line.text.clone() });
+                facts.push(Activity::new(line.text.clone()));
             }
             None => {
                 let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
@@ -72,7 +73,7 @@ impl Dialect for Text {
                     return;
                 }
                 self.answer.push(&delta);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: None });
+                facts.push(TextDelta::new(delta));
             }
         }
     }
@@ -90,7 +91,7 @@ impl Dialect for Text {
         }
         let stopped = end.cancelled || end.timeout.is_some() || end.signal.is_some();
         if !stopped && end.exit_code.unwrap_or(0) == 0 {
-            facts.push(EventKind::Final { text: Cow::Owned(answer.to_owned()) });
+            facts.push(Final::new(answer.to_owned()));
         }
         Verdict { exit_code_decides: true, ..Verdict::of(Outcome::Completed) }
     }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::wire::{Attempt, Call};
 use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
+use sabir_core::event::{Plan, PlanItem, PlanStatus, ToolEnd, ToolKind, ToolStart, ToolStatus};
 use sabir_core::json::{self, Str};
+
+use super::wire::{Attempt, Call};
 
 /// The calls that run.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl Tools {
         let plan = arguments.filter(|_| tool_kind == ToolKind::Plan).and_then(|arguments| plan(arguments.get()));
         self.open.insert((*id).to_owned(), plan);
         let input = arguments.map(|arguments| Cow::Borrowed(arguments.get()));
-        facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
+        facts.push(ToolStart::of_kind(tool_kind, id.0, name).input(input));
     }
 
     /// A call ended.
@@ -63,16 +64,9 @@ impl Tools {
             false => ToolStatus::Ok,
         };
         if let Some(items) = plan.filter(|_| status == ToolStatus::Ok) {
-            facts.push(EventKind::Plan { items });
+            facts.push(Plan::new(items));
         }
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id.0,
-            ok: status == ToolStatus::Ok,
-            output: output.map(Into::into),
-            status,
-            exit_code,
-            duration_ms: None,
-        });
+        facts.push(ToolEnd::new(id.0, status).output(output).exit_code(exit_code));
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
+use sabir_core::event::{Usage, UsageScope};
+use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use sabir_core::event::{EventKind, UsageScope};
-use sabir_core::json::{self, Str};
 
 /// A message, or the next piece of one. Its time is in whole seconds, too coarse to say how long anything took, and is left.
 #[derive(Deserialize)]
@@ -135,20 +134,15 @@ pub(super) struct Figures {
 
 impl Figures {
     /// The event, where there are figures. The input is left to the total: how much of it was cached is not said.
-    pub(super) fn event(self) -> Option<EventKind<'static>> {
+    pub(super) fn event(self) -> Option<Usage<'static>> {
         self.total_tokens?;
-        Some(EventKind::Usage {
-            input_tokens: None,
-            output_tokens: self.output_tokens,
-            total_tokens: self.total_tokens,
-            cache_read_tokens: self.cache_read_input_tokens,
-            cache_write_tokens: self.cache_write_input_tokens,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: self.cost_usd,
-            cost_parts: None,
-            model: None,
-            scope: UsageScope::Turn,
-        })
+        Some(
+            Usage::new(UsageScope::Turn)
+                .output_tokens(self.output_tokens)
+                .total_tokens(self.total_tokens)
+                .cache_read_tokens(self.cache_read_input_tokens)
+                .cache_write_tokens(self.cache_write_input_tokens)
+                .cost_usd(self.cost_usd),
+        )
     }
 }

@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::kind_of;
-use sabir_core::dialect::{End, Facts, Recorded, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, Told};
+use sabir_core::dialect::{End, Facts, RecordingHeader, Verdict};
+use sabir_core::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, Started, Told};
 use sabir_core::json::{self, JsonDialect};
 use sabir_core::line::Line;
+
+use super::kind_of;
 
 /// Reads the vocabulary.
 #[derive(Default)]
@@ -29,8 +30,8 @@ impl JsonDialect for Events {
         facts.at = told.at;
         facts.parent = told.parent_tool_call_id;
         match told.kind {
-            EventKind::Started { .. } => {}
-            EventKind::Exited {
+            EventKind::Started(_) => {}
+            EventKind::Exited(Exited {
                 exit_code,
                 signal,
                 cancelled,
@@ -42,7 +43,8 @@ impl JsonDialect for Events {
                 turns,
                 duration_ms,
                 api_duration_ms,
-            } => {
+                ..
+            }) => {
                 let signal = signal.map(Cow::into_owned);
                 let end = End { exit_code, signal, cancelled, timeout, quiescent, at: told.at, start_failed: None };
                 self.verdict = Some(Verdict {
@@ -56,7 +58,7 @@ impl JsonDialect for Events {
                 });
             }
             kind => {
-                if let EventKind::Error { class, fatal: true, .. } = &kind {
+                if let EventKind::Error(ErrorEvent { class, fatal: true, .. }) = &kind {
                     self.fatal = true;
                     self.cause = *class;
                 }
@@ -75,11 +77,14 @@ impl JsonDialect for Events {
         }
     }
 
-    fn recorded(&self, line: &str) -> Option<Recorded> {
-        let Told { at, kind: EventKind::Started { agent, agent_version, detection }, .. } = json::parse(line)? else {
+    fn recording_header(&self, line: &str) -> Option<RecordingHeader> {
+        let Told { at, kind: EventKind::Started(Started { agent, agent_version, detection, accounting, .. }), .. } =
+            json::parse(line)?
+        else {
             return None;
         };
-        Some(Recorded { agent: agent.into_owned(), agent_version: agent_version.map(Cow::into_owned), detection, at })
+        let (agent, agent_version) = (agent.into_owned(), agent_version.map(Cow::into_owned));
+        Some(RecordingHeader { agent, agent_version, detection, accounting, at })
     }
 
     fn over(&self) -> Option<bool> {

@@ -9,22 +9,22 @@ mod wire;
 
 use std::borrow::Cow;
 
-use super::session::{PartKind, Role, Sessions};
-use crate::parts::ending::{self, Ending};
-use crate::parts::tool::ToolCall;
-use crate::parts::wire::{Failure, Part, plan};
+use asked::Asked;
+use changes::Changes;
 use sabir_core::dialect::{Dialect, End, Facts, Verdict};
-use sabir_core::event::{EventKind, ToolStatus};
+use sabir_core::event::{Activity, EventKind, Retry, Session, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized};
 use sabir_core::json::{self, JsonDialect};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
-
-use asked::Asked;
-use changes::Changes;
 use wire::{
     Delta, FileEvent, MessageEvent, MessageInfo, Of, PartUpdated, Removed, SessionError, SessionEvent, SessionInfo, Status,
     StatusEvent, TodoEvent, Wire,
 };
+
+use super::session::{PartKind, Role, Sessions};
+use crate::parts::ending::{self, Ending};
+use crate::parts::tool::ToolCall;
+use crate::parts::wire::{Failure, Part, plan};
 
 /// The JSON of a line, when it has any.
 pub(super) fn payload(line: &str) -> Option<&str> {
@@ -52,11 +52,11 @@ impl Dialect for Server {
             return;
         };
         Dialect::line(&mut self.events, &Line { text, ..line.clone() }, facts);
-        if facts.iter().any(|fact| matches!(fact.kind, EventKind::Unrecognized { .. })) {
+        if facts.iter().any(|fact| matches!(fact.kind, EventKind::Unrecognized(_))) {
             // What is kept is the line as it came.
             let told: Vec<_> = facts.drain().collect();
             for mut fact in told {
-                if let EventKind::Unrecognized { raw, .. } = &mut fact.kind {
+                if let EventKind::Unrecognized(Unrecognized { raw, .. }) = &mut fact.kind {
                     raw.clone_from(&line.text);
                 }
                 facts.push_fact(fact);
@@ -105,7 +105,7 @@ impl JsonDialect for Events {
             "session.error" => json::parse(body).map(|event| self.error(event, facts)),
             "session.compacted" => json::parse(body).map(|event: Of<'_>| {
                 if self.sessions.enter(&event.session_id, facts).is_some() {
-                    facts.push(EventKind::Activity { message: Cow::Borrowed("compacted the conversation") });
+                    facts.push(Activity::new("compacted the conversation"));
                 }
             }),
             "session.deleted" => json::parse(body).map(|event: SessionEvent<'_>| self.sessions.forget(&event.info.id)),
@@ -162,14 +162,13 @@ fn is_housekeeping(name: &str) -> bool {
 impl Events {
     fn say_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: self.sessions.main().map(|id| Cow::Owned(id.to_owned())),
-            model: owned(&self.model),
-            cwd: owned(&self.cwd),
-            agent_version: owned(&self.version),
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(
+            Session::default()
+                .session_id(self.sessions.main().map(std::borrow::ToOwned::to_owned))
+                .model(owned(&self.model))
+                .cwd(owned(&self.cwd))
+                .agent_version(owned(&self.version)),
+        );
     }
 
     fn session_info(&mut self, info: SessionInfo<'_>, created: bool, facts: &mut Facts<'_>) {
@@ -255,7 +254,7 @@ impl Events {
                     self.sessions.works();
                     self.changes.step_start();
                     self.ending.step_start();
-                    facts.push(EventKind::TurnStart { turn: 0 });
+                    facts.push(TurnStart::default());
                 }
             }
             "step-finish" => {
@@ -272,7 +271,7 @@ impl Events {
                         message.texts().for_each(|text| self.ending.text(text));
                     }
                     self.ending.step_finish(part.reason.as_deref());
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason: part.reason.map(Cow::from) });
+                    facts.push(TurnEnd::default().stop_reason(part.reason));
                 }
             }
             "tool" => return self.tool(&session_id, role, part, facts),
@@ -311,7 +310,7 @@ impl Events {
         let told = message.tools.entry(call.id.clone().into_owned()).or_default();
         if let Some(output) = call.metadata.output {
             let news = told.news(&output).to_owned();
-            facts.push(EventKind::ToolUpdate { tool_call_id: call.id, input: None, output_delta: Some(news.into()) });
+            facts.push(ToolUpdate::new(call.id).output_delta(news));
         }
         Some(())
     }
@@ -325,12 +324,10 @@ impl Events {
         self.idle(&session_id, &*r#type == "idle");
         if &*r#type == "retry" {
             let next = next.and_then(Timestamp::from_millis);
-            facts.push(EventKind::Retry {
-                attempt: attempt.unwrap_or(1),
-                max_attempts: None,
-                delay_ms: next.zip(now).and_then(|(next, now)| next.millis_since(now)),
-                message: message.map_or(Cow::Borrowed("the request failed"), Cow::from),
-            });
+            facts.push(
+                Retry::new(attempt.unwrap_or(1), message.map_or(Cow::Borrowed("the request failed"), Cow::from))
+                    .delay_ms(next.zip(now).and_then(|(next, now)| next.millis_since(now))),
+            );
         }
     }
 

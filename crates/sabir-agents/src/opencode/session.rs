@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use sabir_core::dialect::{Facts, Held, Said};
-use sabir_core::event::EventKind;
+use sabir_core::event::{TextDelta, ThinkingDelta};
 
 /// How many sub-agents are remembered. Their calls last long, but not many run at a time.
 const CHILDREN: usize = 256;
@@ -200,8 +200,8 @@ impl OpenPart {
     pub(super) fn say<'a>(&mut self, delta: Cow<'a, str>, message_id: Cow<'a, str>, facts: &mut Facts<'a>) {
         let message_id = Some(message_id);
         match self.kind {
-            PartKind::Text => facts.push(EventKind::Text { delta: delta.into(), message_id }),
-            PartKind::Thinking => facts.push(EventKind::Thinking { delta: delta.into(), message_id }),
+            PartKind::Text => facts.push(TextDelta::new(delta).message_id(message_id)),
+            PartKind::Thinking => facts.push(ThinkingDelta::new(delta).message_id(message_id)),
             PartKind::Step => {}
         }
     }

@@ -1,10 +1,9 @@
 //! How a session ended. No event says so in a word: the last step's reason and the errors do.
 
-use std::borrow::Cow;
+use sabir_core::dialect::{Facts, Held, Verdict};
+use sabir_core::event::{Cause, ErrorEvent, Final, Outcome};
 
 use super::wire::Failure;
-use sabir_core::dialect::{Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome};
 
 /// Follows the steps of the main session.
 #[derive(Default)]
@@ -66,16 +65,16 @@ impl Ending {
             (None, Some(_)) => (Outcome::Completed, None),
         };
         if matches!(outcome, Outcome::Completed | Outcome::Limited) && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         Verdict { cause, stop_reason: reason.map(str::to_owned), ..Verdict::of(outcome) }
     }
 }
 
 /// An error as an event.
-pub(crate) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> EventKind<'_> {
+pub(crate) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> ErrorEvent<'_> {
     let message = failure.data.and_then(|data| data.message).unwrap_or(failure.name);
-    EventKind::Error { message: message.0, class, fatal }
+    ErrorEvent::new(message.0).class(class).fatal(fatal)
 }
 
 /// What an error means for the session.

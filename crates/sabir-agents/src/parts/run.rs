@@ -1,18 +1,16 @@
 //! `run --format json`: one line for every part that is complete. There is no first line, no delta, no start of a tool
 //! call, no retry and no last line; the stream just ends.
 
-use std::borrow::Cow;
-
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{Session, TextDelta, ThinkingDelta, ToolStatus, TurnEnd, TurnStart};
+use sabir_core::json::{self, JsonDialect, Str, StringOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::ending::Ending;
 use super::tool::ToolCall;
 use super::wire::{Failure, Part, Span};
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, ToolStatus};
-use sabir_core::json::{self, JsonDialect, Str, StringOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the stream.
 #[derive(Default)]
@@ -43,30 +41,23 @@ impl JsonDialect for Run {
         facts.at = wire.timestamp.and_then(Timestamp::from_millis);
         if wire.session_id.is_some() && self.session_id.as_deref() != wire.session_id.as_deref() {
             self.session_id = wire.session_id.as_deref().map(str::to_owned);
-            facts.push(EventKind::Session {
-                session_id: wire.session_id.map(Cow::from),
-                model: None,
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            });
+            facts.push(Session::default().session_id(wire.session_id));
         }
         match (&*wire.r#type, wire.part, wire.error) {
             ("step_start", Some(_), _) => {
                 self.ending.step_start();
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
             }
             ("text", Some(part), _) => {
                 let Some(text) = part.text else { return };
                 self.ending.text(&text);
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Text { delta: text.0.into(), message_id: part.message_id.map(Cow::from) });
+                facts.push(TextDelta::new(text.0).message_id(part.message_id));
             }
             ("reasoning", Some(part), _) => {
                 let Some(text) = part.text else { return };
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Thinking { delta: text.0.into(), message_id: part.message_id.map(Cow::from) });
+                facts.push(ThinkingDelta::new(text.0).message_id(part.message_id));
             }
             ("tool_use", Some(part), _) => match ToolCall::of(part) {
                 Some(call) => {
@@ -82,7 +73,7 @@ impl JsonDialect for Run {
                 if let Some(usage) = part.tokens.and_then(|tokens| tokens.event(part.cost, None)) {
                     facts.push(usage);
                 }
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: part.reason.map(Cow::from) });
+                facts.push(TurnEnd::default().stop_reason(part.reason));
             }
             ("error", _, Some(StringOr::Other(failure))) => self.ending.fail(failure, facts),
             // What the command itself has to say against the run has no name.

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, Text, ToolEnd, ToolKind, ToolStart, ToolStatus};
+use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::wire::{Exit, FileDiff, Metadata, Part, Span, ToolState, plan};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
 
 /// A tool call at some point of its life.
 pub(crate) struct ToolCall<'a> {
@@ -37,13 +37,11 @@ impl<'a> ToolCall<'a> {
     pub(crate) fn push_start(&self, facts: &mut Facts<'a>) {
         let line_time = facts.at;
         facts.at = self.state.time.and_then(Span::start).or(line_time);
-        facts.push(EventKind::ToolStart {
-            tool_call_id: self.id.clone(),
-            name: self.name.clone(),
-            input: self.state.input.map(|input| Cow::Borrowed(input.get())),
-            tool_kind: kind(&self.name),
-            title: self.state.title.clone().filter(|title| !title.is_empty()).map(Cow::from),
-        });
+        facts.push(
+            ToolStart::of_kind(kind(&self.name), self.id.clone(), self.name.clone())
+                .input(self.state.input.map(RawValue::get))
+                .title(self.state.title.clone().filter(|title| !title.is_empty())),
+        );
         facts.at = line_time;
     }
 
@@ -72,14 +70,12 @@ impl<'a> ToolCall<'a> {
                 facts.push(file_change(change, id.clone()));
             }
         }
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id,
-            ok: status == ToolStatus::Ok,
-            output: state.output.or(state.error),
-            status,
-            exit_code: if let Exit::Code(code) = metadata.exit { Some(code) } else { None },
-            duration_ms: time.start().zip(time.end()).and_then(|(start, end)| end.millis_since(start)),
-        });
+        facts.push(
+            ToolEnd::new(id, status)
+                .output(state.output.or(state.error))
+                .exit_code(if let Exit::Code(code) = metadata.exit { Some(code) } else { None })
+                .duration_ms(time.start().zip(time.end()).and_then(|(start, end)| end.millis_since(start))),
+        );
         status
     }
 }
@@ -127,19 +123,16 @@ fn push_written<'a>(
     let (Some(path), Some(exists)) = (path, exists) else { return };
     let arguments = input.filter(|_| !exists).and_then(|input| json::parse::<Arguments<'_>>(input.get()));
     let diff = arguments.map(|arguments| diff::of_new_file(&path, &arguments.content.into()));
-    facts.push(EventKind::FileChange {
-        path: path.0,
-        change: if exists { Change::Update } else { Change::Create },
-        from: None,
-        added: diff.as_ref().map(|diff| diff.added),
-        removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| diff.text),
-        tool_call_id: Some(id),
-        source: ChangeSource::Reported,
-    });
+    facts.push(
+        FileChange::new(path.0, if exists { Change::Update } else { Change::Create })
+            .added(diff.as_ref().map(|diff| diff.added))
+            .removed(diff.as_ref().map(|diff| diff.removed))
+            .diff(diff.map(|diff| diff.text))
+            .tool_call_id(id),
+    );
 }
 
-fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
+fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> FileChange<'a> {
     let FileDiff { file, patch, additions, deletions, r#type, move_path } = change;
     let diff = patch.filter(|text| !text.is_empty());
     let counted = diff.as_deref().map(diff::count);
@@ -153,14 +146,10 @@ fn file_change<'a>(change: FileDiff<'a>, id: Cow<'a, str>) -> EventKind<'a> {
         Some(to) => (to, Some(file.0)),
         None => (file, None),
     };
-    EventKind::FileChange {
-        path: path.0,
-        change: kind,
-        from,
-        diff: diff.map(Into::into),
-        added: additions.or(counted.map(|(added, _)| added)),
-        removed: deletions.or(counted.map(|(_, removed)| removed)),
-        tool_call_id: Some(id),
-        source: ChangeSource::Reported,
-    }
+    FileChange::new(path.0, kind)
+        .from(from)
+        .diff(diff)
+        .added(additions.or(counted.map(|(added, _)| added)))
+        .removed(deletions.or(counted.map(|(_, removed)| removed)))
+        .tool_call_id(id)
 }

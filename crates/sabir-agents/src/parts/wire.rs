@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::de::Deserializer;
-use serde_json::value::RawValue;
-
-use sabir_core::event::{EventKind, PlanItem, PlanStatus, Text, UsageScope};
+use sabir_core::event::{Plan, PlanItem, PlanStatus, Text, Usage, UsageScope};
 use sabir_core::history::Spent;
 use sabir_core::json::{self, Str, Unread};
 use sabir_core::time::Timestamp;
+use serde::Deserialize;
+use serde::de::Deserializer;
+use serde_json::value::RawValue;
 
 /// A part of a message.
 #[derive(Deserialize)]
@@ -154,7 +153,7 @@ pub(crate) struct Todo<'a> {
 }
 
 /// The plan as an event.
-pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
+pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
     let item = |todo: Todo<'a>| {
         let status = match todo.status.as_deref() {
             Some("in_progress") => PlanStatus::InProgress,
@@ -164,7 +163,7 @@ pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> EventKind<'a> {
         };
         PlanItem { text: todo.content.0, status }
     };
-    EventKind::Plan { items: todos.into_iter().map(item).collect() }
+    Plan::new(todos.into_iter().map(item).collect())
 }
 
 /// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
@@ -198,26 +197,23 @@ impl From<Tokens> for Spent {
 
 impl Tokens {
     /// The event; `None` when there are no figures, which are written as zeros.
-    pub(crate) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
+    pub(crate) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<Usage<'_>> {
         let cache = self.cache.unwrap_or_default();
         let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
         if classes.into_iter().flatten().all(|count| count == 0) {
             return None;
         }
-        Some(EventKind::Usage {
-            input_tokens: self.input,
-            output_tokens: self.output.map(|output| output.saturating_add(self.reasoning.unwrap_or(0))),
-            total_tokens: None,
-            cache_read_tokens: cache.read,
-            cache_write_tokens: cache.write,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.reasoning,
-            // A model without a price costs 0 in the agent's book; that is not knowing, not free.
-            cost_usd: cost.filter(|cost| *cost > 0.0),
-            cost_parts: None,
-            model,
-            scope: UsageScope::Message,
-        })
+        Some(
+            Usage::new(UsageScope::Message)
+                .input_tokens(self.input)
+                .output_tokens(self.output.map(|output| output.saturating_add(self.reasoning.unwrap_or(0))))
+                .cache_read_tokens(cache.read)
+                .cache_write_tokens(cache.write)
+                .reasoning_tokens(self.reasoning)
+                // A model without a price costs 0 in the agent's book; that is not knowing, not free.
+                .cost_usd(cost.filter(|cost| *cost > 0.0))
+                .model(model),
+        )
     }
 }
 

@@ -7,13 +7,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::tools::Tools;
-use super::wire::{Block, Message, State, Update, Wire};
 use sabir_core::dialect::{End, Facts, Held, Said, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, PermissionOption};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, EventKind, Final, Outcome, Permission, PermissionOption, Retry, Session, TextDelta,
+    ThinkingDelta, TurnEnd, TurnStart,
+};
 use sabir_core::json::{self, JsonDialect, Str};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
+
+use super::tools::Tools;
+use super::wire::{Block, Message, State, Update, Wire};
 
 /// Reads both modes.
 #[derive(Default)]
@@ -74,10 +78,10 @@ impl JsonDialect for Stream {
                 self.cwd = wire.cwd.map(|cwd| cwd.0.into_owned());
                 self.say_session(facts);
             }
-            "turn_start" => facts.push(EventKind::TurnStart { turn: 0 }),
+            "turn_start" => facts.push(TurnStart::default()),
             "turn_end" => {
                 let stop_reason = self.last.as_ref().map(|last| Cow::Owned(last.reason.clone()));
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason });
+                facts.push(TurnEnd::default().stop_reason(stop_reason));
             }
             "agent_start" => {
                 self.tell_error(false, facts);
@@ -96,12 +100,14 @@ impl JsonDialect for Stream {
                 if let Some(last) = &mut self.last {
                     last.error = None;
                 }
-                facts.push(EventKind::Retry {
-                    attempt: wire.attempt.unwrap_or(1),
-                    max_attempts: wire.max_attempts,
-                    delay_ms: wire.delay_ms,
-                    message: wire.error_message.map_or(Cow::Borrowed("the request failed"), Cow::from),
-                });
+                facts.push(
+                    Retry::new(
+                        wire.attempt.unwrap_or(1),
+                        wire.error_message.map_or(Cow::Borrowed("the request failed"), Cow::from),
+                    )
+                    .max_attempts(wire.max_attempts)
+                    .delay_ms(wire.delay_ms),
+                );
             }
             "auto_retry_end" => {
                 if wire.success == Some(false) {
@@ -113,16 +119,16 @@ impl JsonDialect for Stream {
             "extension_ui_request" => extension_request(wire, facts),
             "extension_error" => {
                 let message = wire.error.map_or(Cow::Borrowed("an extension failed"), Cow::from);
-                facts.push(EventKind::Error { message, class: None, fatal: false });
+                facts.push(ErrorEvent::new(message));
             }
             "compaction_start" | "auto_compaction_start" => {
                 let why = wire.reason.map(|reason| format!(" ({})", &*reason)).unwrap_or_default();
-                facts.push(EventKind::Activity { message: Cow::Owned(format!("compacting the conversation{why}")) });
+                facts.push(Activity::new(format!("compacting the conversation{why}")));
             }
             "compaction_end" | "auto_compaction_end" => {
                 if let Some(message) = wire.error_message {
                     let message = Cow::Owned(format!("compaction failed: {}", &*message));
-                    facts.push(EventKind::Activity { message });
+                    facts.push(Activity::new(message));
                 }
             }
             "entry_appended"
@@ -154,7 +160,7 @@ impl JsonDialect for Stream {
             _ => Outcome::Incomplete,
         };
         if matches!(outcome, Outcome::Completed | Outcome::Limited) && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         Verdict { cause: last.cause, stop_reason: Some(last.reason.clone()), ..Verdict::of(outcome) }
     }
@@ -163,14 +169,7 @@ impl JsonDialect for Stream {
 impl Stream {
     pub(super) fn say_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: owned(&self.session_id),
-            model: owned(&self.model),
-            cwd: owned(&self.cwd),
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(Session::default().session_id(owned(&self.session_id)).model(owned(&self.model)).cwd(owned(&self.cwd)));
     }
 
     fn message_start(&mut self, message: &Message<'_>, facts: &mut Facts<'_>) {
@@ -251,7 +250,7 @@ impl Stream {
     pub(super) fn tell_error(&mut self, fatal: bool, facts: &mut Facts<'_>) {
         let Some(last) = &mut self.last else { return };
         if let Some(message) = last.error.take() {
-            facts.push(EventKind::Error { message: Cow::Owned(message), class: last.cause, fatal });
+            facts.push(ErrorEvent::new(message).class(last.cause).fatal(fatal));
         }
     }
 
@@ -265,7 +264,7 @@ impl Stream {
                 self.last = Some(Ending { reason: "error".into(), refused: false, error: None, cause: Some(cause) });
                 self.settled = true;
             }
-            facts.push(EventKind::Error { message: Cow::Owned(error), class: Some(cause), fatal: command == "prompt" });
+            facts.push(ErrorEvent::new(error).class(cause).fatal(command == "prompt"));
         } else if command == "get_state"
             && let Some(state) = wire.data.and_then(|data| json::parse::<State<'_>>(data.get()))
         {
@@ -280,9 +279,9 @@ impl OpenMessage {
     fn say<'a>(&self, thinking: bool, delta: Cow<'a, str>, facts: &mut Facts<'a>) {
         let message_id = self.id.clone().map(Cow::Owned);
         facts.push(if thinking {
-            EventKind::Thinking { delta: delta.into(), message_id }
+            EventKind::Thinking(ThinkingDelta::new(delta).message_id(message_id))
         } else {
-            EventKind::Text { delta: delta.into(), message_id }
+            EventKind::Text(TextDelta::new(delta).message_id(message_id))
         });
     }
 
@@ -305,17 +304,17 @@ fn extension_request<'a>(wire: Wire<'a>, facts: &mut Facts<'a>) {
     match wire.method.as_deref() {
         Some("select" | "confirm" | "input" | "editor") => {
             let option = |label: Str<'a>| PermissionOption { id: label.0.clone(), label: label.0 };
-            facts.push(EventKind::Permission {
-                request_id: wire.id.map_or(Cow::Borrowed(""), Cow::from),
-                tool_call_id: None,
-                title: wire.title.or(message).map_or(Cow::Borrowed("an extension asks"), Cow::from),
-                options: wire.options.map(|options| options.into_iter().map(option).collect()),
-                decision: None,
-            });
+            facts.push(
+                Permission::new(
+                    wire.id.map_or(Cow::Borrowed(""), Cow::from),
+                    wire.title.or(message).map_or(Cow::Borrowed("an extension asks"), Cow::from),
+                )
+                .options(wire.options.map(|options| options.into_iter().map(option).collect())),
+            );
         }
         Some("notify") => {
             if let Some(message) = message {
-                facts.push(EventKind::Activity { message: message.0 });
+                facts.push(Activity::new(message.0));
             }
         }
         _ => {}

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{Facts, Said};
+use sabir_core::diff;
+use sabir_core::event::{self, Change, FileChange, ToolKind, ToolStart, ToolStatus, ToolUpdate};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde_json::value::RawValue;
 
 use super::wire::{ToolResult, Wire};
-use sabir_core::dialect::{Facts, Said};
-use sabir_core::diff;
-use sabir_core::event::{Change, ChangeSource, EventKind, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// The calls that run.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Tools {
                 let text = wire.partial_result.and_then(|result| result.into_parts().1);
                 let (Some(text), Some(tool)) = (text, self.open.get_mut(&*id)) else { return };
                 let news = tool.output.news(&text).to_owned();
-                facts.push(EventKind::ToolUpdate { tool_call_id: id.0, input: None, output_delta: Some(news.into()) });
+                facts.push(ToolUpdate::new(id.0).output_delta(news));
             }
             _ => {
                 let end = ToolEnd { failed: wire.is_error == Some(true), duration_ms: wire.duration_ms };
@@ -64,7 +64,7 @@ impl Tools {
         let path = arguments.filter(|_| tool_kind == ToolKind::Edit).and_then(path_of);
         self.open.insert((*id).to_owned(), OpenTool { path, ..OpenTool::default() });
         let input = arguments.map(|arguments| Cow::Borrowed(arguments.get()));
-        facts.push(EventKind::ToolStart { tool_call_id: id.0, name, input, tool_kind, title: None });
+        facts.push(ToolStart::of_kind(tool_kind, id.0, name).input(input));
     }
 
     /// A call ended.
@@ -75,26 +75,11 @@ impl Tools {
             && let Some(path) = tool.path.or_else(|| path_in(&patch))
         {
             let (added, removed) = diff::count(&patch);
-            facts.push(EventKind::FileChange {
-                path: Cow::Owned(path),
-                change: Change::Update,
-                from: None,
-                diff: Some(patch.into()),
-                added: Some(added),
-                removed: Some(removed),
-                tool_call_id: Some(id.0.clone()),
-                source: ChangeSource::Reported,
-            });
+            facts
+                .push(FileChange::new(path, Change::Update).diff(patch).added(added).removed(removed).tool_call_id(id.0.clone()));
         }
         let (status, exit_code) = if end.failed { failure(output.as_deref().unwrap_or("")) } else { (ToolStatus::Ok, None) };
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id.0,
-            ok: status == ToolStatus::Ok,
-            output,
-            status,
-            exit_code,
-            duration_ms: end.duration_ms,
-        });
+        facts.push(event::ToolEnd::new(id.0, status).output(output).exit_code(exit_code).duration_ms(end.duration_ms));
     }
 }
 

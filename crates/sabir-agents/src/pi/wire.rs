@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use sabir_core::event::{CostParts, EventKind, Text, UsageScope};
+use sabir_core::event::{self, CostParts, Text, UsageScope};
 use sabir_core::history::Spent;
 use sabir_core::json::{self, Str, Unread};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// Any line. Messages stay raw: most lines only repeat one that was read before.
 #[derive(Deserialize)]
@@ -226,29 +225,28 @@ impl Usage {
     }
 
     /// The event; `None` when Pi has no figures, which it writes as zeros.
-    pub(super) fn event(self, model: Option<Cow<'_, str>>) -> Option<EventKind<'_>> {
+    pub(super) fn event(self, model: Option<Cow<'_, str>>) -> Option<event::Usage<'_>> {
         if self.spent().total() == 0 {
             return None;
         }
         let cost = self.cost();
-        Some(EventKind::Usage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: self.cache_write,
-            cache_write_1h_tokens: self.cache_write_1h,
-            reasoning_tokens: self.reasoning,
-            cost_usd: cost.map(|cost| cost.total),
-            cost_parts: cost.map(|cost| CostParts {
-                input: cost.input,
-                output: cost.output,
-                cache_read: cost.cache_read,
-                cache_write: cost.cache_write,
-            }),
-            model,
-            scope: UsageScope::Message,
-        })
+        Some(
+            event::Usage::new(UsageScope::Message)
+                .input_tokens(self.input)
+                .output_tokens(self.output)
+                .cache_read_tokens(self.cache_read)
+                .cache_write_tokens(self.cache_write)
+                .cache_write_1h_tokens(self.cache_write_1h)
+                .reasoning_tokens(self.reasoning)
+                .cost_usd(cost.map(|cost| cost.total))
+                .cost_parts(cost.map(|cost| CostParts {
+                    input: cost.input,
+                    output: cost.output,
+                    cache_read: cost.cache_read,
+                    cache_write: cost.cache_write,
+                }))
+                .model(model),
+        )
     }
 }
 

@@ -7,11 +7,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, UsageScope};
+use sabir_core::event::{self, UsageScope};
 use sabir_core::json::{self, Str};
+use serde::Deserialize;
 
 /// `usage` of a message or a result.
 #[derive(Deserialize, Clone, Copy)]
@@ -92,19 +91,14 @@ impl Figures {
         if self.is_nothing() {
             return;
         }
-        facts.push(EventKind::Usage {
-            input_tokens: self.input.map(|input| input.saturating_sub(self.cached.unwrap_or(0))),
-            output_tokens: self.output,
-            total_tokens: None,
-            cache_read_tokens: self.cached,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.thoughts,
-            cost_usd: None,
-            cost_parts: None,
-            model,
-            scope,
-        });
+        facts.push(
+            event::Usage::new(scope)
+                .input_tokens(self.input.map(|input| input.saturating_sub(self.cached.unwrap_or(0))))
+                .output_tokens(self.output)
+                .cache_read_tokens(self.cached)
+                .reasoning_tokens(self.thoughts)
+                .model(model),
+        );
     }
 }
 
@@ -175,11 +169,11 @@ impl Tally {
 mod tests {
     use super::{Figures, Stats, Tally, Usage};
     use sabir_core::dialect::Facts;
-    use sabir_core::event::EventKind;
+    use sabir_core::event::{self, EventKind};
 
     fn told(facts: &mut Facts<'_>) -> Vec<(Option<u64>, Option<u64>, Option<u64>)> {
         let classes = |kind: EventKind<'_>| match kind {
-            EventKind::Usage { input_tokens, cache_read_tokens, output_tokens, .. } => {
+            EventKind::Usage(event::Usage { input_tokens, cache_read_tokens, output_tokens, .. }) => {
                 (input_tokens, cache_read_tokens, output_tokens)
             }
             other => panic!("{other:?}"),

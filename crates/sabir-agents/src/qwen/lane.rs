@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use sabir_core::dialect::{Facts, Said};
-use sabir_core::event::{EventKind, Text, ToolStatus};
+use sabir_core::event::{Text, ToolEnd, ToolStatus};
 
 /// How many blocks may wait for their whole copy.
 const WAITING: usize = 64;
@@ -83,14 +83,7 @@ impl Lane {
     pub(super) fn withdraw(&mut self, facts: &mut Facts<'_>) {
         self.said.clear();
         for id in self.announced.drain(..) {
-            facts.push(EventKind::ToolEnd {
-                tool_call_id: Cow::Owned(id),
-                ok: false,
-                output: None,
-                status: ToolStatus::Cancelled,
-                exit_code: None,
-                duration_ms: None,
-            });
+            facts.push(ToolEnd::new(id, ToolStatus::Cancelled));
         }
     }
 }

@@ -7,16 +7,20 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, Final, Outcome, Retry, Session, Text, TextDelta, ThinkingDelta, ToolStart, TurnEnd, TurnStart,
+    UsageScope,
+};
+use sabir_core::json::{self, JsonDialect, Str, StringOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
+
 use super::ending;
 use super::figures::{Figures, Tally};
 use super::lane::Lane;
 use super::tools::{denials, tool_end, tool_start};
 use super::wire::{ApiMessage, Block, Data, Init, Message, ResultLine, StreamEvent};
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, Text, ToolKind, UsageScope};
-use sabir_core::json::{self, JsonDialect, Str, StringOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads stream-json.
 #[derive(Debug, Default)]
@@ -88,7 +92,7 @@ impl JsonDialect for Stream {
             (None, None) => Verdict::of(Outcome::Incomplete),
         };
         if let Some(text) = self.answer.take().filter(|_| verdict.outcome == Outcome::Completed) {
-            facts.push(EventKind::Final { text: Cow::Owned(text) });
+            facts.push(Final::new(text));
         }
         ending::with_exit_code(verdict, end)
     }
@@ -113,9 +117,9 @@ impl Stream {
             let stop_reason = lane.stop_reason.take().map(Cow::Owned);
             if facts.parent.is_none() {
                 if was_open {
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason });
+                    facts.push(TurnEnd::default().stop_reason(stop_reason));
                 }
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
             }
         }
         lane
@@ -124,14 +128,15 @@ impl Stream {
     fn init<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         let Some(init) = line.borrowed().and_then(json::parse::<Init<'a>>) else { return json::unrecognized(line, facts) };
         self.session_known = true;
-        facts.push(EventKind::Session {
-            session_id: init.session_id.map(Cow::from),
-            model: init.model.map(Cow::from),
-            cwd: init.cwd.map(Cow::from),
-            agent_version: init.qwen_code_version.map(Cow::from),
-            permission_mode: init.permission_mode.map(Cow::from),
-            tools: init.tools.map(|tools| tools.into_iter().map(Cow::from).collect()),
-        });
+        facts.push(
+            Session::default()
+                .session_id(init.session_id)
+                .model(init.model)
+                .cwd(init.cwd)
+                .agent_version(init.qwen_code_version)
+                .permission_mode(init.permission_mode)
+                .tools(init.tools.map(|tools| tools.into_iter().map(Cow::from).collect())),
+        );
     }
 
     fn assistant<'a>(&mut self, message: ApiMessage<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -149,7 +154,7 @@ impl Stream {
             Some(StringOr::Other(blocks)) => blocks,
             Some(StringOr::String(text)) => {
                 if let Some(delta) = lane.unsaid(text.into()) {
-                    facts.push(EventKind::Text { delta, message_id: lane.id(own_id.clone()) });
+                    facts.push(TextDelta::new(delta).message_id(lane.id(own_id.clone())));
                 }
                 Vec::new()
             }
@@ -159,12 +164,12 @@ impl Stream {
             match &*block.r#type {
                 "text" => {
                     if let Some(delta) = block.text.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
-                        facts.push(EventKind::Text { delta, message_id: lane.id(own_id.clone()) });
+                        facts.push(TextDelta::new(delta).message_id(lane.id(own_id.clone())));
                     }
                 }
                 "thinking" => {
                     if let Some(delta) = block.thinking.and_then(Text::from_json).and_then(|text| lane.unsaid(text)) {
-                        facts.push(EventKind::Thinking { delta, message_id: lane.id(own_id.clone()) });
+                        facts.push(ThinkingDelta::new(delta).message_id(lane.id(own_id.clone())));
                     }
                 }
                 "tool_use" => {
@@ -190,7 +195,7 @@ impl Stream {
     fn complain(&mut self, complaint: String, facts: &mut Facts<'_>) {
         let class = Some(ending::of_message(&complaint).1);
         let fatal = facts.parent.is_none();
-        facts.push(EventKind::Error { message: Cow::Owned(complaint.clone()), class, fatal });
+        facts.push(ErrorEvent::new(complaint.clone()).class(class).fatal(fatal));
         if fatal {
             self.complaint = Some(complaint);
         }
@@ -216,9 +221,7 @@ impl Stream {
                 Some(block) if matches!(&*block.r#type, "text" | "thinking") => self.respond(facts).start_block(),
                 Some(Block { id: Some(id), name: Some(name), .. }) => {
                     self.respond(facts).announce(&id);
-                    let tool_kind = ToolKind::of_name(&name);
-                    let (tool_call_id, name) = (id.into(), name.into());
-                    facts.push(EventKind::ToolStart { tool_call_id, name, input: None, tool_kind, title: None });
+                    facts.push(ToolStart::new(id, name));
                 }
                 _ => {}
             },
@@ -234,8 +237,8 @@ impl Stream {
                 text.iter().chain(&thinking).for_each(|piece| lane.hear(piece));
                 let message_id = lane.id(None);
                 match (text, thinking) {
-                    (Some(delta), _) => facts.push(EventKind::Text { delta, message_id }),
-                    (None, Some(delta)) => facts.push(EventKind::Thinking { delta, message_id }),
+                    (Some(delta), _) => facts.push(TextDelta::new(delta).message_id(message_id)),
+                    (None, Some(delta)) => facts.push(ThinkingDelta::new(delta).message_id(message_id)),
                     (None, None) => {}
                 }
             }
@@ -251,13 +254,13 @@ impl Stream {
             "retry" => self.retry(data, facts),
             "task_started" | "task_progress" => {
                 if let Some(message) = data.description.or(data.message) {
-                    facts.push(EventKind::Activity { message: message.into() });
+                    facts.push(Activity::new(message));
                 }
             }
             "task_notification" => {
                 let status = data.status.as_deref().unwrap_or("ended");
                 let task = data.description.or(data.task_id).unwrap_or_default();
-                facts.push(EventKind::Activity { message: Cow::Owned(format!("background task {status}: {}", &*task)) });
+                facts.push(Activity::new(format!("background task {status}: {}", &*task)));
             }
             other => facts.unrecognized(Some(Cow::Owned(format!("system:{other}"))), line),
         }
@@ -271,29 +274,21 @@ impl Stream {
             return;
         }
         self.retries = data.attempt.unwrap_or(self.retries.saturating_add(1));
-        facts.push(EventKind::Retry {
-            attempt: self.retries,
-            max_attempts: data.max_retries,
-            delay_ms: data.delay_ms,
-            message: data.message.map_or(Cow::Borrowed("the request is made again"), Cow::from),
-        });
+        facts.push(
+            Retry::new(self.retries, data.message.map_or(Cow::Borrowed("the request is made again"), Cow::from))
+                .max_attempts(data.max_retries)
+                .delay_ms(data.delay_ms),
+        );
     }
 
     fn result<'a>(&mut self, result: ResultLine<'a>, session_id: Option<Str<'a>>, facts: &mut Facts<'a>) {
         facts.parent = None;
         let main = self.lanes.remove(&None).unwrap_or_default();
         if main.open {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: main.stop_reason.map(Cow::Owned) });
+            facts.push(TurnEnd::default().stop_reason(main.stop_reason));
         }
         if !std::mem::replace(&mut self.session_known, true) && session_id.is_some() {
-            facts.push(EventKind::Session {
-                session_id: session_id.map(Cow::from),
-                model: None,
-                cwd: None,
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            });
+            facts.push(Session::default().session_id(session_id));
         }
         self.tally.result(result.usage, result.stats, facts);
         denials(result.permission_denials.unwrap_or_default(), facts);
@@ -309,7 +304,7 @@ impl Stream {
                 _ => ending::of_message(&message),
             };
             if told.is_none_or(|told| told != message) {
-                facts.push(EventKind::Error { message, class: Some(cause), fatal: true });
+                facts.push(ErrorEvent::new(message).class(cause).fatal(true));
             }
             (outcome, Some(cause))
         } else {

@@ -2,27 +2,23 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::Facts;
+use sabir_core::event::{Permission, Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolKind, ToolStart, ToolStatus};
+use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::wire::{Block, Denial};
-use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
     let tool_kind = ToolKind::of_name(&name);
     let plan = block.input.filter(|_| tool_kind == ToolKind::Plan).and_then(plan);
-    facts.push(EventKind::ToolStart {
-        tool_call_id: block.id.map(Cow::from).unwrap_or_default(),
-        name,
-        input: block.input.map(|input| Cow::Borrowed(input.get())),
-        tool_kind,
-        title: None,
-    });
+    facts.push(
+        ToolStart::of_kind(tool_kind, block.id.map(Cow::from).unwrap_or_default(), name).input(block.input.map(RawValue::get)),
+    );
     if let Some(items) = plan {
-        facts.push(EventKind::Plan { items });
+        facts.push(Plan::new(items));
     }
 }
 
@@ -38,8 +34,7 @@ pub(super) fn tool_end<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
         true if refused(shown) => ToolStatus::Denied,
         true => ToolStatus::Error,
     };
-    let ok = status == ToolStatus::Ok;
-    facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: None });
+    facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
 }
 
 /// A call that was not allowed is a failed one whose first line says so.
@@ -98,13 +93,11 @@ pub(super) fn plan(input: &RawValue) -> Option<Vec<PlanItem<'_>>> {
 pub(super) fn denials<'a>(denials: Vec<Denial<'a>>, facts: &mut Facts<'a>) {
     for denial in denials {
         let call: Cow<'a, str> = denial.tool_use_id.into();
-        facts.push(EventKind::Permission {
-            request_id: call.clone(),
-            tool_call_id: Some(call),
-            title: denial.tool_name.map(Cow::from).unwrap_or_default(),
-            options: None,
-            decision: Some(Cow::Borrowed("denied")),
-        });
+        facts.push(
+            Permission::new(call.clone(), denial.tool_name.map(Cow::from).unwrap_or_default())
+                .tool_call_id(call)
+                .decision("denied"),
+        );
     }
 }
 

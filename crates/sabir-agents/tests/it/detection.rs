@@ -3,7 +3,7 @@
 use sabir_core::agent::Form;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Detection, Event, EventKind};
+use sabir_core::event::{Activity, Detection, Event, EventKind, Started};
 use sabir_core::fold::{SessionResult, Unrecognized};
 use sabir_core::line::{self, Source};
 use serde_json::Value;
@@ -63,7 +63,7 @@ fn meaning(events: &[Event<'_>]) -> Value {
 /// The events without the lines that they come from, and without how the agent was found.
 fn unplaced(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
     let unplaced = |mut event: Event<'static>| {
-        if let EventKind::Started { detection, .. } = &mut event.kind {
+        if let EventKind::Started(Started { detection, .. }) = &mut event.kind {
             *detection = None;
         }
         Event { line: None, ..event }
@@ -248,8 +248,9 @@ fn more_noise_than_is_held_comes_out_and_json_is_still_found() {
     let (events, _) = events_by_line(Start::detect(sabir_agents::builtin()), &format!("{noise}{stream}"));
     let result = result(&events);
     assert_eq!((result.detection, result.text.as_deref()), (Some(Detection::Guess), Some("Done.")));
-    let told =
-        events.iter().any(|event| matches!(&event.kind, EventKind::Activity { message } if message.contains("claude-code")));
+    let told = events
+        .iter()
+        .any(|event| matches!(&event.kind, EventKind::Activity(Activity { message, .. }) if message.contains("claude-code")));
     assert!(told, "the agent that was found late is named");
 }
 
@@ -314,5 +315,5 @@ fn agents_are_certain_only_by_fields_of_their_own() {
         }
     }
     let log = decode(Start::of(crate::agent("pi")), first_pi.as_bytes(), &End::default());
-    assert!(log.iter().any(|event| matches!(event.kind, EventKind::Prompt { .. })), "the log is not read as a stream");
+    assert!(log.iter().any(|event| matches!(event.kind, EventKind::Prompt(_))), "the log is not read as a stream");
 }

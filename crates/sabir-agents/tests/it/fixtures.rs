@@ -1,15 +1,14 @@
 //! Every folder in `fixtures/<agent>/` is a test: `input` is decoded and what comes out is compared with
 //! `events.jsonl` and `result.json`.
 //!
-//! `SABIR_UPDATE=1 cargo nextest run -p sabir-core fixtures` writes the expected files anew; read the diff.
+//! `SABIR_UPDATE=1 cargo nextest run -p sabir-agents fixtures` writes the expected files anew; read the diff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sabir_core::agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Started};
 use sabir_core::fold::SessionResult;
 use sabir_core::line::{self, Source};
 
@@ -159,7 +158,7 @@ fn streams_tell_their_agent() {
             &fixture.end(),
         );
         // Who names the agent has no doubts; a stream without fields of its own leaves some.
-        if let EventKind::Started { detection, .. } = &mut found[0].kind {
+        if let EventKind::Started(Started { detection, .. }) = &mut found[0].kind {
             *detection = None;
         }
         assert_eq!(jsonl(&found[..1]), jsonl(&named[..1]), "{}", fixture.folder.display());

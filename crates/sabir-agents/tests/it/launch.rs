@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sabir_core::agent;
 use sabir_core::launch::{Permission, PromptTransport, Request, Session};
 
 /// What may be asked, and what it is called in the list.

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sabir_core::agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::Event;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use sabir_core::agent;
 use sabir_core::decode::Start;
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{EventKind, Exited, Outcome, Session};
 use sabir_core::history::{Ledger, Spent};
 use sabir_core::line;
 
@@ -40,9 +39,9 @@ fn a_log_says_the_same_in_short_and_whole() {
                 whole.add(&spent);
             }
             match event.kind {
-                EventKind::ToolStart { .. } => calls += 1,
-                EventKind::Session { session_id, .. } => session = session.or(session_id),
-                EventKind::Exited { outcome, .. } => ended = outcome,
+                EventKind::ToolStart(_) => calls += 1,
+                EventKind::Session(Session { session_id, .. }) => session = session.or(session_id),
+                EventKind::Exited(Exited { outcome, .. }) => ended = outcome,
                 _ => {}
             }
         }

@@ -11,7 +11,6 @@ mod ledgers;
 mod records;
 mod run;
 mod seeds;
-mod tidy;
 mod views;
 
 /// The built-in agent of that name.

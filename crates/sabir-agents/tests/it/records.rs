@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sabir_core::decode::Start;
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, ToolStatus};
+use sabir_core::event::{Event, EventKind, Outcome, TextDelta, ToolStatus, ToolUpdate};
 use sabir_core::export::Options;
 use sabir_core::fold::SessionResult;
 use sabir_export::jobs::Jobs;
@@ -58,7 +58,7 @@ fn check_all_writers(events: &[Event<'_>], what: &str) {
 /// A run whose calls have these arguments: told at the start, told late, of a command, of a sub-agent.
 fn run_with(arguments: &str) -> Vec<Event<'static>> {
     let leaked: &'static str = Box::leak(arguments.to_owned().into_boxed_str());
-    let late = EventKind::ToolUpdate { tool_call_id: "t3".into(), input: Some(leaked.into()), output_delta: None };
+    let late = EventKind::ToolUpdate(ToolUpdate::new("t3").input(leaked));
     Run::of("goose")
         .session()
         .turn(1)
@@ -70,7 +70,7 @@ fn run_with(arguments: &str) -> Vec<Event<'static>> {
         .push(late)
         .tool_end("t3", ToolStatus::Ok, leaked, None)
         .tool("t4", "Task", Some(leaked))
-        .inside("t4", EventKind::Text { delta: leaked.into(), message_id: Some(leaked.into()) })
+        .inside("t4", TextDelta::new(leaked).message_id(leaked))
         .tool_end("t4", ToolStatus::Ok, leaked, None)
         .turn_end(1, leaked)
         .answer(leaked)

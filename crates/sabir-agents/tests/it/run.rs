@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus, UsageScope};
+use sabir_core::event::{
+    Event, EventKind, Exited, Final, Outcome, RunId, Session, Started, TextDelta, ThinkingDelta, ToolEnd, ToolKind, ToolStart,
+    ToolStatus, TurnEnd, TurnStart, Usage, UsageScope,
+};
 use sabir_core::export::Options;
 use sabir_core::time::Timestamp;
 
@@ -13,16 +16,16 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn of(agent: &'static str) -> Self {
-        Self { events: Vec::new() }.push(EventKind::Started { agent: agent.into(), agent_version: None, detection: None })
+        Self { events: Vec::new() }.push(Started::new(agent))
     }
 
-    pub(crate) fn push(mut self, kind: EventKind<'static>) -> Self {
-        self.add(kind, None);
+    pub(crate) fn push(mut self, kind: impl Into<EventKind<'static>>) -> Self {
+        self.add(kind.into(), None);
         self
     }
 
-    pub(crate) fn inside(mut self, parent: &'static str, kind: EventKind<'static>) -> Self {
-        self.add(kind, Some(parent.into()));
+    pub(crate) fn inside(mut self, parent: &'static str, kind: impl Into<EventKind<'static>>) -> Self {
+        self.add(kind.into(), Some(parent.into()));
         self
     }
 
@@ -33,30 +36,23 @@ impl Run {
     }
 
     pub(crate) fn session(self) -> Self {
-        self.push(EventKind::Session {
-            session_id: Some("s-1".into()),
-            model: Some("model-1".into()),
-            cwd: Some("/home/user/project".into()),
-            agent_version: Some("1.2.3".into()),
-            permission_mode: None,
-            tools: None,
-        })
+        self.push(Session::default().session_id("s-1").model("model-1").cwd("/home/user/project").agent_version("1.2.3"))
     }
 
     pub(crate) fn turn(self, turn: u32) -> Self {
-        self.push(EventKind::TurnStart { turn })
+        self.push(TurnStart::new(turn))
     }
 
     pub(crate) fn turn_end(self, turn: u32, stop_reason: &'static str) -> Self {
-        self.push(EventKind::TurnEnd { turn, stop_reason: Some(stop_reason.into()) })
+        self.push(TurnEnd::new(turn).stop_reason(stop_reason))
     }
 
     pub(crate) fn text(self, message: &'static str, delta: &'static str) -> Self {
-        self.push(EventKind::Text { delta: delta.into(), message_id: Some(message.into()) })
+        self.push(TextDelta::new(delta).message_id(message))
     }
 
     pub(crate) fn thinking(self, message: &'static str, delta: &'static str) -> Self {
-        self.push(EventKind::Thinking { delta: delta.into(), message_id: Some(message.into()) })
+        self.push(ThinkingDelta::new(delta).message_id(message))
     }
 
     pub(crate) fn tool(self, id: &'static str, name: &'static str, input: Option<&'static str>) -> Self {
@@ -69,50 +65,25 @@ impl Run {
 
     pub(crate) fn shell(self, id: &'static str, command: &str, output: &'static str) -> Self {
         let input = serde_json::json!({ "command": command }).to_string();
-        self.push(EventKind::ToolStart {
-            tool_call_id: id.into(),
-            name: "Bash".into(),
-            input: Some(input.into()),
-            tool_kind: ToolKind::Execute,
-            title: None,
-        })
-        .tool_end(id, ToolStatus::Ok, output, Some(0))
+        self.push(ToolStart::of_kind(ToolKind::Execute, id, "Bash").input(input)).tool_end(id, ToolStatus::Ok, output, Some(0))
     }
 
     pub(crate) fn usage(self, scope: UsageScope, input: u64, cache_read: u64, output: u64) -> Self {
-        self.push(EventKind::Usage {
-            input_tokens: Some(input),
-            output_tokens: Some(output),
-            total_tokens: Some(input + cache_read + output),
-            cache_read_tokens: Some(cache_read),
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: None,
-            cost_parts: None,
-            model: None,
-            scope,
-        })
+        self.push(
+            Usage::new(scope)
+                .input_tokens(input)
+                .output_tokens(output)
+                .total_tokens(input + cache_read + output)
+                .cache_read_tokens(cache_read),
+        )
     }
 
     pub(crate) fn answer(self, text: &'static str) -> Self {
-        self.push(EventKind::Final { text: text.into() })
+        self.push(Final::new(text))
     }
 
     pub(crate) fn exited(self, outcome: Outcome) -> Self {
-        self.push(EventKind::Exited {
-            exit_code: Some(i32::from(outcome != Outcome::Completed)),
-            signal: None,
-            cancelled: outcome == Outcome::Cancelled,
-            outcome,
-            cause: None,
-            timeout: None,
-            quiescent: None,
-            stop_reason: None,
-            turns: None,
-            duration_ms: None,
-            api_duration_ms: None,
-        })
+        self.push(Exited::new(outcome).exit_code(i32::from(outcome != Outcome::Completed)))
     }
 
     /// The text that a view makes of it.
@@ -127,18 +98,11 @@ impl Run {
 }
 
 pub(crate) fn tool_start(id: &'static str, name: &'static str, input: Option<&'static str>) -> EventKind<'static> {
-    EventKind::ToolStart {
-        tool_call_id: id.into(),
-        name: name.into(),
-        input: input.map(Into::into),
-        tool_kind: ToolKind::of_name(name),
-        title: None,
-    }
+    ToolStart::new(id, name).input(input).into()
 }
 
 pub(crate) fn tool_end(id: &'static str, status: ToolStatus, output: &'static str, exit_code: Option<i32>) -> EventKind<'static> {
-    let (ok, output) = (status == ToolStatus::Ok, Some(output.into()));
-    EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: Some(1_000) }
+    ToolEnd::new(id, status).output(output).exit_code(exit_code).duration_ms(1_000).into()
 }
 
 pub(crate) fn show(events: &[Event<'_>], name: &str, options: &Options) -> String {

@@ -3,7 +3,8 @@
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::event::{
-    ByteRange, Cause, Change, ChangeSource, Event, EventKind, Outcome, RunId, SuggestedEdit, ToolStatus, UsageScope,
+    Activity, ByteRange, Cause, Change, ErrorEvent, Event, EventKind, FileChange, Outcome, Retry, RunId, Session, SuggestedEdit,
+    SuggestedEdits, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, Usage, UsageScope,
 };
 use sabir_core::export::Options;
 use sabir_core::line::{Line, Source};
@@ -138,7 +139,7 @@ mod runner {
 
     #[test]
     fn what_was_cut_off_or_tried_again_is_no_response() {
-        let retry = EventKind::Retry { attempt: 1, max_attempts: None, delay_ms: None, message: "overloaded".into() };
+        let retry = EventKind::Retry(Retry::new(1, "overloaded"));
         let run = Run::of("pi")
             .turn(1)
             .text("m1", "Cut o")
@@ -161,11 +162,7 @@ mod runner {
         let run = Run::of("claude-code")
             .tool("t1", "Bash", None)
             .usage(UsageScope::Message, 1, 0, 1)
-            .push(EventKind::ToolUpdate {
-                tool_call_id: "t1".into(),
-                input: Some(r#"{"command":"false"}"#.into()),
-                output_delta: None,
-            })
+            .push(ToolUpdate::new("t1").input(r#"{"command":"false"}"#))
             .tool_end("t1", ToolStatus::Error, "", Some(1))
             .exited(Outcome::Cancelled);
         assert_eq!(
@@ -179,7 +176,7 @@ mod runner {
 
     #[test]
     fn an_error_is_an_error_before_the_final_and_a_log_after_it() {
-        let error = || EventKind::Error { message: "no key".into(), class: Some(Cause::Auth), fatal: true };
+        let error = || EventKind::Error(ErrorEvent::new("no key").class(Cause::Auth).fatal(true));
         let failed = Run::of("codex").text("m", "Half").push(error()).exited(Outcome::Failed);
         assert_eq!(
             shown(&failed),
@@ -204,7 +201,7 @@ mod runner {
 
     #[test]
     fn sub_agents_that_speak_at_once_give_whole_thoughts() {
-        let text = |delta: &'static str| EventKind::Text { delta: delta.into(), message_id: None };
+        let text = |delta: &'static str| EventKind::Text(TextDelta::new(delta));
         let run = Run::of("claude-code")
             .tool("a", "Task", Some("{}"))
             .tool("b", "Task", Some("{}"))
@@ -223,7 +220,8 @@ mod runner {
 mod vocabulary {
     use super::*;
 
-    fn event(kind: EventKind<'static>) -> Value {
+    fn event(kind: impl Into<EventKind<'static>>) -> Value {
+        let kind = kind.into();
         let event = Event { run_id: RunId::from("r1"), seq: 1, at: None, line: None, parent_tool_call_id: None, kind };
         let mut written = Vec::new();
         event.write_json(&mut written);
@@ -239,20 +237,13 @@ mod vocabulary {
         let exited = event(exited);
         assert_eq!((&exited["kind"], &exited["runId"]), (&json!("exited"), &json!("r1")));
         assert_eq!((&exited["exitCode"], &exited["cancelled"]), (&json!(1), &json!(true)));
-        let thinking = event(EventKind::Thinking { delta: "d".into(), message_id: None });
+        let thinking = event(ThinkingDelta::new("d"));
         assert_eq!((&thinking["kind"], &thinking["delta"]), (&json!("thinking"), &json!("d")));
     }
 
     #[test]
     fn absent_fields_are_left_out() {
-        let session = event(EventKind::Session {
-            session_id: Some("sess-1".into()),
-            model: None,
-            cwd: None,
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        let session = event(Session::default().session_id("sess-1"));
         assert_eq!(session["sessionId"], "sess-1");
         assert!(session.get("model").is_none());
         let start = event(crate::run::tool_start("t1", "ls", None));
@@ -260,19 +251,7 @@ mod vocabulary {
         assert!(start.get("input").is_none());
         let end = event(crate::run::tool_end("t1", ToolStatus::Ok, "done", None));
         assert_eq!((&end["kind"], &end["output"], &end["ok"]), (&json!("toolEnd"), &json!("done"), &json!(true)));
-        let usage = event(EventKind::Usage {
-            input_tokens: Some(10),
-            output_tokens: None,
-            total_tokens: Some(30),
-            cache_read_tokens: None,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: None,
-            cost_parts: None,
-            model: None,
-            scope: UsageScope::Run,
-        });
+        let usage = event(Usage::new(UsageScope::Run).input_tokens(10).total_tokens(30));
         assert_eq!((&usage["kind"], &usage["inputTokens"], &usage["totalTokens"]), (&json!("usage"), &json!(10), &json!(30)));
         assert!(usage.get("outputTokens").is_none());
     }
@@ -285,7 +264,7 @@ mod vocabulary {
             replacement: "x".into(),
             title: None,
         };
-        let edits = event(EventKind::SuggestedEdits { edits: vec![edit] });
+        let edits = event(SuggestedEdits::new(vec![edit]));
         assert_eq!((&edits["kind"], &edits["edits"][0]["filePath"]), (&json!("suggestedEdits"), &json!("a.md")));
         assert_eq!(edits["edits"][0]["range"], json!({ "start": 1, "end": 2 }));
         assert!(edits["edits"][0].get("title").is_none());
@@ -299,7 +278,7 @@ mod vocabulary {
             decoder.line(&Line { source: Source::Stderr, ..Line::of(1, text) }, &mut events);
             decoder.end(&End::default(), &mut events);
             let messages = events.into_iter().filter_map(|event| match event.kind {
-                EventKind::Activity { message } => Some(message.into_owned()),
+                EventKind::Activity(Activity { message, .. }) => Some(message.into_owned()),
                 _ => None,
             });
             messages.collect::<Vec<_>>()
@@ -324,16 +303,7 @@ mod envelope {
             .session()
             .turn(1)
             .shell("t1", "git clone https://github.com/org/work.git", "Cloning into 'work'...")
-            .push(EventKind::FileChange {
-                path: "specs/foo/spec.md".into(),
-                change: Change::Update,
-                from: None,
-                diff: Some("---\n+++ ...".into()),
-                added: None,
-                removed: None,
-                tool_call_id: None,
-                source: ChangeSource::Reported,
-            })
+            .push(FileChange::new("specs/foo/spec.md", Change::Update).diff("---\n+++ ..."))
             .shell(
                 "t2",
                 "gh pr create --base rfe/foo --head user:branch --fill",

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use sabir_core::event::{
-    Cause, Change, ChangeSource, EventKind, Outcome, PermissionOption, PlanItem, PlanStatus, ToolStatus, UsageScope,
+    Activity, Cause, Change, ErrorEvent, EventKind, Exited, FileChange, Final, Outcome, Permission, PermissionOption, Plan,
+    PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope,
 };
 use sabir_core::export::Options;
 use serde_json::Value;
@@ -17,8 +18,11 @@ use crate::run::{Run, show, tool_end, tool_start};
 
 /// A run in which everything happens once.
 fn eventful() -> Run {
-    let plan = |first, second| EventKind::Plan {
-        items: vec![PlanItem { text: "Look".into(), status: first }, PlanItem { text: "Mend".into(), status: second }],
+    let plan = |first, second| {
+        EventKind::Plan(Plan::new(vec![
+            PlanItem { text: "Look".into(), status: first },
+            PlanItem { text: "Mend".into(), status: second },
+        ]))
     };
     Run::of("claude-code")
         .session()
@@ -28,57 +32,44 @@ fn eventful() -> Run {
         .text("m1", "I look at ")
         .text("m1", "the project.")
         .tool("t1", "Read", None)
-        .push(EventKind::ToolUpdate {
-            tool_call_id: "t1".into(),
-            input: Some(r#"{"file_path":"src/main.rs"}"#.into()),
-            output_delta: None,
-        })
+        .push(ToolUpdate::new("t1").input(r#"{"file_path":"src/main.rs"}"#))
         .tool("t2", "Bash", Some(r#"{"command":"cargo test","workdir":"/home/user/project"}"#))
         .usage(UsageScope::Message, 10, 100, 5)
         .turn_end(1, "tool_use")
         .tool_end("t1", ToolStatus::Ok, "fn main() {}", None)
-        .push(EventKind::ToolUpdate { tool_call_id: "t2".into(), input: None, output_delta: Some("running\n".into()) })
+        .push(ToolUpdate::new("t2").output_delta("running\n"))
         .tool_end("t2", ToolStatus::Error, "running\n1 test failed", Some(101))
         .push(plan(PlanStatus::Completed, PlanStatus::InProgress))
         .turn(2)
         .text("m2", "There it is.")
         .tool("t3", "Edit", Some(r#"{"file_path":"src/main.rs","old_string":"a","new_string":"b"}"#))
-        .push(EventKind::FileChange {
-            path: "src/main.rs".into(),
-            change: Change::Update,
-            from: None,
-            diff: Some("--- a/src/main.rs\n+++ b/src/main.rs\n@@\n-a\n+b\n".into()),
-            added: Some(1),
-            removed: Some(1),
-            tool_call_id: Some("t3".into()),
-            source: ChangeSource::Reported,
-        })
+        .push(
+            FileChange::new("src/main.rs", Change::Update)
+                .diff("--- a/src/main.rs\n+++ b/src/main.rs\n@@\n-a\n+b\n")
+                .added(1)
+                .removed(1)
+                .tool_call_id("t3"),
+        )
         .tool_end("t3", ToolStatus::Ok, "edited", None)
         .tool("t4", "Task", Some(r#"{"description":"Review the change"}"#))
-        .inside("t4", EventKind::Text { delta: "The change ".into(), message_id: Some("s1".into()) })
-        .inside("t4", EventKind::Text { delta: "is right.".into(), message_id: Some("s1".into()) })
+        .inside("t4", TextDelta::new("The change ").message_id("s1"))
+        .inside("t4", TextDelta::new("is right.").message_id("s1"))
         .inside("t4", tool_start("t5", "Grep", Some(r#"{"pattern":"main","path":"src"}"#)))
         .inside("t4", tool_end("t5", ToolStatus::Ok, "src/main.rs", None))
         .tool_end("t4", ToolStatus::Ok, "The change is right.", None)
         .usage(UsageScope::Message, 20, 200, 7)
         .turn_end(2, "end_turn")
         .turn(3)
-        .push(EventKind::Permission {
-            request_id: "p1".into(),
-            tool_call_id: None,
-            title: "Push to main?".into(),
-            options: Some(vec![PermissionOption { id: "yes".into(), label: "Yes".into() }]),
-            decision: None,
-        })
+        .push(Permission::new("p1", "Push to main?").options(vec![PermissionOption { id: "yes".into(), label: "Yes".into() }]))
         .shell(
             "t6",
             "git commit -am 'Mend' && git push && gh pr create -B main --fill",
             "[fix 0123abc] Mend\nTo github.com:org/app.git\n   1..2  fix -> fix\nhttps://github.com/org/app/pull/42\n",
         )
-        .push(EventKind::Retry { attempt: 1, max_attempts: Some(3), delay_ms: Some(500), message: "overloaded".into() })
-        .push(EventKind::Activity { message: "almost done".into() })
-        .push(EventKind::Error { message: "a warning".into(), class: Some(Cause::RateLimited), fatal: false })
-        .push(EventKind::Unrecognized { r#type: Some("novelty".into()), raw: r#"{"type":"novelty"}"#.into() })
+        .push(Retry::new(1, "overloaded").max_attempts(3).delay_ms(500))
+        .push(Activity::new("almost done"))
+        .push(ErrorEvent::new("a warning").class(Cause::RateLimited))
+        .push(Unrecognized::new(r#"{"type":"novelty"}"#).r#type("novelty"))
         .push(plan(PlanStatus::Completed, PlanStatus::Completed))
         .text("m3", "Mended and pushed.")
         .usage(UsageScope::Run, 90, 900, 30)
@@ -184,20 +175,8 @@ fn perstack_events_fit_the_schema() {
 fn perstack_says_why_a_run_stopped() {
     let failed = Run::of("codex")
         .text("m", "Well")
-        .push(EventKind::Error { message: "too many requests".into(), class: Some(Cause::RateLimited), fatal: true })
-        .push(EventKind::Exited {
-            exit_code: Some(1),
-            signal: None,
-            cancelled: false,
-            outcome: Outcome::Failed,
-            cause: Some(Cause::RateLimited),
-            timeout: None,
-            quiescent: None,
-            stop_reason: None,
-            turns: None,
-            duration_ms: None,
-            api_duration_ms: None,
-        });
+        .push(ErrorEvent::new("too many requests").class(Cause::RateLimited).fatal(true))
+        .push(Exited::new(Outcome::Failed).exit_code(1).cause(Cause::RateLimited));
     let records = failed.records("perstack", &Options::default());
     let last = records.last().expect("records");
     assert_eq!(last["type"], "stopRunByError");
@@ -237,7 +216,7 @@ fn envelope_numbers_are_dense_and_fragments_join() {
 
 #[test]
 fn every_event_comes_back_from_the_messages_of_a_log() {
-    use view::envelope::read::{Events, Message};
+    use sabir_protocol::envelope::read::{Events, Message};
     let long: &'static str = Box::leak("é1\n".repeat(100).into_boxed_str());
     let run = Run::of("claude-code").session().turn(1).text("m", long).answer(long).exited(Outcome::Completed);
     let options = Options { partial_bytes: 64, session_id: Some("s-123".into()), events: true, after: 41, ..Options::default() };
@@ -252,7 +231,7 @@ fn every_event_comes_back_from_the_messages_of_a_log() {
 
 #[test]
 fn a_heartbeat_is_numbered_with_the_rest() {
-    let mut view = view::envelope::Envelope::new(&Options::default());
+    let mut view = sabir_protocol::envelope::Envelope::new(&Options::default());
     let mut out = Vec::new();
     view.heartbeat(sabir_core::time::Timestamp::EPOCH, &mut out);
     let last: Value = serde_json::from_slice(out.split(|byte| *byte == b'\n').nth_back(1).expect("a line")).expect("JSON");
@@ -264,21 +243,17 @@ fn any_event() -> impl Strategy<Value = (EventKind<'static>, bool)> {
     let text = prop::sample::select(vec!["", "a", " \n", "git push", "{\"command\":\"git commit -m 'x\"}", "é{\"", "final"]);
     let id = prop::sample::select(vec!["1", "2", "3"]);
     let kind = (0..14_u8, text, id, any::<bool>()).prop_map(|(which, text, id, flag)| match which {
-        0 | 1 => EventKind::Text { delta: text.into(), message_id: flag.then(|| id.into()) },
-        2 => EventKind::Thinking { delta: text.into(), message_id: flag.then(|| id.into()) },
+        0 | 1 => EventKind::Text(TextDelta::new(text).message_id(flag.then_some(id))),
+        2 => EventKind::Thinking(ThinkingDelta::new(text).message_id(flag.then_some(id))),
         3 | 4 => tool_start(id, if flag { "Bash" } else { "Read" }, (!text.is_empty()).then_some(text)),
-        5 => EventKind::ToolUpdate {
-            tool_call_id: id.into(),
-            input: flag.then(|| text.into()),
-            output_delta: (!flag).then(|| text.into()),
-        },
+        5 => EventKind::ToolUpdate(ToolUpdate::new(id).input(flag.then_some(text)).output_delta((!flag).then_some(text))),
         6 | 7 => tool_end(id, if flag { ToolStatus::Ok } else { ToolStatus::Error }, text, None),
-        8 => EventKind::TurnStart { turn: 1 },
-        9 => EventKind::TurnEnd { turn: 1, stop_reason: flag.then(|| text.into()) },
-        10 => EventKind::Final { text: text.into() },
-        11 => EventKind::Error { message: text.into(), class: None, fatal: flag },
-        12 => EventKind::Plan { items: Vec::new() },
-        _ => EventKind::Unrecognized { r#type: None, raw: text.into() },
+        8 => EventKind::TurnStart(TurnStart::new(1)),
+        9 => EventKind::TurnEnd(TurnEnd::new(1).stop_reason(flag.then_some(text))),
+        10 => EventKind::Final(Final::new(text)),
+        11 => EventKind::Error(ErrorEvent::new(text).fatal(flag)),
+        12 => EventKind::Plan(Plan::new(Vec::new())),
+        _ => EventKind::Unrecognized(Unrecognized::new(text)),
     });
     (kind, any::<bool>())
 }

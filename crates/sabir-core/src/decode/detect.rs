@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::agent::{Agent, AgentId, Confidence, DialectSpec, Form, Registry};
+use crate::agent::{Accounting, Agent, AgentId, Confidence, DialectSpec, Form, Registry};
 use crate::dialect::{Dialect, End, Facts, Verdict, text};
 use crate::event::{Detection, Outcome};
 use crate::json::{self, Fit, Frame, Framed};
@@ -38,17 +38,27 @@ const LINE_BYTES: usize = size_of::<Line<'_>>();
 /// Where in a line the type of an event is looked for.
 const TYPE_WITHIN: usize = 256;
 
-/// The chosen dialect.
+/// A dialect to choose, or the chosen one.
 #[derive(Clone)]
 pub(super) struct Choice {
     pub(super) agent: AgentId,
+    pub(super) accounting: Accounting,
     pub(super) dialect: DialectSpec,
     pub(super) detection: Option<Detection>,
 }
 
 impl Choice {
-    fn new(agent: &AgentId, dialect: &DialectSpec, detection: Option<Detection>) -> Self {
-        Self { agent: agent.clone(), dialect: dialect.clone(), detection }
+    fn of_agent(agent: &Agent) -> impl Iterator<Item = Self> {
+        agent.dialects.iter().map(|dialect| Self::new(agent, dialect))
+    }
+
+    fn new(agent: &Agent, dialect: &DialectSpec) -> Self {
+        Self { agent: agent.id.clone(), accounting: agent.accounting, dialect: dialect.clone(), detection: None }
+    }
+
+    /// The choice for a stream of no known agent.
+    fn unknown(agent: &'static str, dialect: DialectSpec) -> Self {
+        Self { agent: agent.into(), accounting: Accounting::default(), dialect, detection: None }
     }
 
     fn is_same_dialect(&self, other: &Self) -> bool {
@@ -85,7 +95,7 @@ pub(super) struct Step {
 pub(super) struct Detector {
     named: Option<Arc<Agent>>,
     /// The dialects to choose from, in order of preference.
-    candidates: Vec<(AgentId, DialectSpec)>,
+    candidates: Vec<Choice>,
     /// Plain text is not among the candidates.
     structured: bool,
     phase: Phase,
@@ -122,10 +132,11 @@ impl Detector {
     /// Detects the dialect of `named`, or of any agent of the registry.
     pub(super) fn new(named: Option<Arc<Agent>>, registry: &Registry, structured: bool) -> Self {
         let structured = structured && named.as_ref().is_some_and(|agent| agent.dialects.len() > 1);
-        let of_agent =
-            |agent: &Arc<Agent>| -> Vec<_> { agent.dialects.iter().map(|dialect| (agent.id.clone(), dialect.clone())).collect() };
-        let candidates: Vec<_> = named.as_ref().map_or_else(|| registry.iter().flat_map(of_agent).collect(), of_agent);
-        let prints_json = candidates.iter().any(|(_, dialect)| dialect.form == Form::Json);
+        let candidates: Vec<Choice> = match &named {
+            Some(agent) => Choice::of_agent(agent).collect(),
+            None => registry.iter().flat_map(|agent| Choice::of_agent(agent)).collect(),
+        };
+        let prints_json = candidates.iter().any(|candidate| candidate.form() == Form::Json);
         Self {
             named,
             votes: vec![0; candidates.len()],
@@ -285,9 +296,8 @@ impl Detector {
         self.saw_json |= looks_like_json(text, self.named.is_some());
         let (mut likely, mut plausible, mut count) = (None, None, 0);
         for (candidate, votes) in self.candidates.iter().zip(&mut self.votes) {
-            let (agent, dialect) = candidate;
-            match dialect.detect(text) {
-                Confidence::Certain => return Some(Choice::new(agent, dialect, None)),
+            match candidate.dialect.detect(text) {
+                Confidence::Certain => return Some(candidate.clone()),
                 Confidence::Likely if likely.is_none() => likely = Some(candidate),
                 Confidence::Likely | Confidence::Possible => {
                     *votes += 1;
@@ -302,7 +312,7 @@ impl Detector {
         }
         if let Some(named) = &self.named {
             // Only one dialect prints such a line. Text is the answer only if nothing better follows.
-            if let Some(plausible) = plausible.filter(|(_, dialect)| count == 1 && dialect.form == Form::Json) {
+            if let Some(plausible) = plausible.filter(|candidate| count == 1 && candidate.form() == Form::Json) {
                 return Some(self.guess(plausible));
             }
             // An event that we do not know yet must not hold up a run that is watched live.
@@ -336,14 +346,11 @@ impl Detector {
         match &self.named {
             Some(agent) => {
                 let json = self.saw_json || self.structured || self.raw.is_empty();
-                let entry = if json { agent.dialects.first() } else { agent.dialects.last() };
-                match entry {
-                    Some(entry) => Choice::new(&agent.id, entry, None),
-                    None => Choice::new(&agent.id, &text::dialect(), None),
-                }
+                let dialect = if json { agent.dialects.first() } else { agent.dialects.last() };
+                Choice::new(agent, dialect.unwrap_or(&text::dialect()))
             }
-            None if self.saw_json => Choice::new(&AgentId::from(UNKNOWN_AGENT), &unknown_json(), None),
-            None => Choice::new(&AgentId::from(TEXT_AGENT), &text::dialect(), None),
+            None if self.saw_json => Choice::unknown(UNKNOWN_AGENT, unknown_json()),
+            None => Choice::unknown(TEXT_AGENT, text::dialect()),
         }
     }
 
@@ -354,7 +361,7 @@ impl Detector {
             // It was asked for JSON, so text that comes first is not the answer.
             Some(agent) if self.structured && choice.form() == Form::Text => {
                 let json = agent.dialects.iter().find(|entry| entry.form == Form::Json);
-                json.map_or(choice, |entry| Choice::new(&agent.id, entry, None))
+                json.map_or(choice, |dialect| Choice::new(agent, dialect))
             }
             Some(_) => choice,
             None => Choice { detection: Some(Detection::Guess), ..choice },
@@ -362,9 +369,9 @@ impl Detector {
     }
 
     /// A choice that another line could have contradicted. Text is claimed by nobody, so it is no guess about an agent.
-    fn guess(&self, (agent, dialect): &(AgentId, DialectSpec)) -> Choice {
-        let is_guess = self.named.is_none() && dialect.form == Form::Json;
-        Choice::new(agent, dialect, is_guess.then_some(Detection::Guess))
+    fn guess(&self, candidate: &Choice) -> Choice {
+        let is_guess = self.named.is_none() && candidate.form() == Form::Json;
+        Choice { detection: is_guess.then_some(Detection::Guess), ..candidate.clone() }
     }
 
     /// Takes out what a dialect of that form can read. Lines of an open value stay for one of JSON.

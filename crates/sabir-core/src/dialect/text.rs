@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Dialect, End, Facts, Held, Verdict};
 use crate::agent::{Confidence, DialectSpec};
-use crate::event::{EventKind, Outcome};
+use crate::event::{Final, Outcome, TextDelta};
 use crate::line::Line;
 
 /// The plain text dialect, last in every agent's list.
@@ -34,7 +34,7 @@ impl Dialect for PlainText {
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>) {
         let delta = if line.terminated { Cow::Owned(format!("{}\n", line.text)) } else { line.text.clone() };
         self.answer.push(&delta);
-        facts.push(EventKind::Text { delta: delta.into(), message_id: None });
+        facts.push(TextDelta::new(delta));
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
@@ -42,7 +42,7 @@ impl Dialect for PlainText {
         // What a failing program prints is its complaint, not an answer.
         let failed = end.exit_code.is_some_and(|code| code != 0) || end.signal.is_some();
         if !text.is_empty() && !failed {
-            facts.push(EventKind::Final { text: Cow::Owned(text.to_owned()) });
+            facts.push(Final::new(text.to_owned()));
         }
         let said_anything = !text.is_empty() || end.exit_code.is_some();
         let outcome = if said_anything { Outcome::Completed } else { Outcome::Incomplete };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::event::{Event, EventKind, ToolKind};
+use crate::event::{Event, EventKind, ToolKind, ToolStart, ToolUpdate};
 use crate::json::{self, Str};
 
 /// A tool call that started.
@@ -34,25 +34,27 @@ impl PendingCalls {
     /// Events that are not the agent's actions do not release calls.
     pub fn take_before(&mut self, event: &Event<'_>) -> Vec<Call> {
         match &event.kind {
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
                 match self.0.iter().position(|call| call.id == *tool_call_id) {
                     Some(index) => vec![Call { input: Some(input.to_string()), ..self.0.remove(index) }],
                     None => self.take_all(),
                 }
             }
-            EventKind::ToolStart { input: None, .. }
-            | EventKind::Usage { .. }
-            | EventKind::Session { .. }
-            | EventKind::Activity { .. }
-            | EventKind::Retry { .. }
-            | EventKind::Unrecognized { .. } => Vec::new(),
+            EventKind::ToolStart(ToolStart { input: None, .. })
+            | EventKind::Usage(_)
+            | EventKind::Session(_)
+            | EventKind::Activity(_)
+            | EventKind::Retry(_)
+            | EventKind::Unrecognized(_) => Vec::new(),
             _ => self.take_all(),
         }
     }
 
     /// The call that an event starts, if its arguments are known; otherwise it is held.
     pub fn start(&mut self, event: &Event<'_>) -> Option<Call> {
-        let EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } = &event.kind else { return None };
+        let EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, title, .. }) = &event.kind else {
+            return None;
+        };
         let call = Call {
             id: tool_call_id.to_string(),
             name: name.to_string(),

@@ -1,7 +1,7 @@
 //! Assembly of text and thinking deltas into messages, one at a time per sub-agent.
 
 use crate::dialect::Held;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, TextDelta, ThinkingDelta};
 
 /// A complete message, or a part of one that exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl MessageAssembler {
     /// Appends a delta; returns the message that it completes, if any.
     pub fn push(&mut self, event: &Event<'_>) -> Option<Message> {
         let (thinking, delta, id) = match &event.kind {
-            EventKind::Text { delta, message_id } => (false, delta, message_id.as_deref()),
-            EventKind::Thinking { delta, message_id } => (true, delta, message_id.as_deref()),
+            EventKind::Text(TextDelta { delta, message_id, .. }) => (false, delta, message_id.as_deref()),
+            EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) => (true, delta, message_id.as_deref()),
             _ => return None,
         };
         let parent = event.parent_tool_call_id.as_deref();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::OpenResponse;
-use crate::event::{EventKind, Outcome, UsageScope};
+use crate::event::{EventKind, Outcome, Usage, UsageScope};
 use crate::time::Timestamp;
 
 /// The account of one file of a history, as far as it was read.
@@ -135,26 +135,21 @@ impl Spent {
 
     /// The event that tells them, of one response. Classes that few agents count are left out when there is nothing in
     /// them.
-    pub fn event<'a>(&self, model: Option<Cow<'a, str>>) -> EventKind<'a> {
+    pub fn event<'a>(&self, model: Option<Cow<'a, str>>) -> Usage<'a> {
         let some = |count: u64| Some(count).filter(|count| *count > 0);
-        EventKind::Usage {
-            input_tokens: Some(self.input),
-            output_tokens: Some(self.output),
-            total_tokens: None,
-            cache_read_tokens: Some(self.cache_read),
-            cache_write_tokens: some(self.cache_write),
-            cache_write_1h_tokens: some(self.cache_write_1h),
-            reasoning_tokens: some(self.reasoning),
-            cost_usd: None,
-            cost_parts: None,
-            model,
-            scope: UsageScope::Message,
-        }
+        Usage::new(UsageScope::Message)
+            .input_tokens(self.input)
+            .output_tokens(self.output)
+            .cache_read_tokens(self.cache_read)
+            .cache_write_tokens(some(self.cache_write))
+            .cache_write_1h_tokens(some(self.cache_write_1h))
+            .reasoning_tokens(some(self.reasoning))
+            .model(model)
     }
 
     /// The figures that an event tells; `None` when it tells none.
     pub fn of_event(kind: &EventKind<'_>) -> Option<Self> {
-        let EventKind::Usage {
+        let EventKind::Usage(Usage {
             input_tokens,
             output_tokens,
             cache_read_tokens,
@@ -162,7 +157,7 @@ impl Spent {
             cache_write_1h_tokens,
             reasoning_tokens,
             ..
-        } = kind
+        }) = kind
         else {
             return None;
         };

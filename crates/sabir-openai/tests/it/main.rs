@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, ToolStatus};
+use sabir_core::event::{Event, EventKind, Outcome, ToolEnd, ToolStatus};
 use sabir_core::fold::SessionResult;
 use sabir_core::{laws, line};
 use sabir_openai::{Commands, Config, Key, Permission};
@@ -75,7 +75,7 @@ impl Run {
     /// Status, exit code and output of the calls, in the order of their ends.
     fn ends(&self) -> Vec<(ToolStatus, Option<i32>, String)> {
         let end = |event: &Event<'static>| match &event.kind {
-            EventKind::ToolEnd { status, exit_code, output, .. } => {
+            EventKind::ToolEnd(ToolEnd { status, exit_code, output, .. }) => {
                 Some((*status, *exit_code, output.as_deref().unwrap_or_default().to_owned()))
             }
             _ => None,

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use sabir_core::cut::head;
+use sabir_core::event::{Event, EventKind, ToolEnd, ToolKind, ToolStatus, ToolUpdate};
+use sabir_core::export::calls::Call;
+use sabir_core::json::RawJson;
+
 use super::Envelope;
 use super::deeds::{self, Deed};
 use super::message::{Details, Known, Level, Meta, Payload};
-use sabir_core::cut::head;
-use sabir_core::event::{Event, EventKind, ToolKind, ToolStatus};
-use sabir_core::export::calls::Call;
-use sabir_core::json::RawJson;
 
 /// A call that began and has not ended.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Envelope {
     }
 
     pub(super) fn update_call(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let EventKind::ToolUpdate { tool_call_id, input, output_delta } = &event.kind else { return };
+        let EventKind::ToolUpdate(ToolUpdate { tool_call_id, input, output_delta, .. }) = &event.kind else { return };
         let call = self.open.get_mut(tool_call_id.as_ref());
         let late_input = match (input, &call) {
             (Some(_), Some(call)) => !call.has_input,
@@ -87,7 +88,9 @@ impl Envelope {
     }
 
     pub(super) fn end_call(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } = &event.kind else { return };
+        let EventKind::ToolEnd(ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. }) = &event.kind else {
+            return;
+        };
         self.flush_lane(Some(tool_call_id), out);
         let Some(call) = self.open.remove(tool_call_id.as_ref()) else { return };
         let meta = Meta {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use sabir_core::event::{ErrorEvent, Event, EventKind, Final, Text, ToolStart, ToolUpdate, Unrecognized};
+use sabir_core::fold::{FileChange, Over, Overview, OverviewFold, SessionResult, SessionResultFold, Taker, ToolCall, Turn};
 use serde::{Deserialize, Serialize};
 
 use super::read::{Events, GAP, Message};
-use sabir_core::event::{Event, EventKind, Text};
-use sabir_core::fold::{FileChange, Over, Overview, OverviewFold, SessionResult, SessionResultFold, Taker, ToolCall, Turn};
 
 /// Longer events than this are left out of an overview: it is kept for every session that is live.
 const LONGEST: usize = 16 << 20;
@@ -140,20 +140,20 @@ impl Kept {
     /// Whether there is room for what the fold keeps of an event.
     fn admits(&mut self, kind: &EventKind<'_>) -> bool {
         match kind {
-            EventKind::ToolStart { tool_call_id, name, input, .. } => {
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, .. }) => {
                 let bytes = 2 * tool_call_id.len() + name.len() + input.as_deref().map_or(0, json_size) + ENTRY_BYTES;
                 let fits = self.take(bytes);
                 self.omitted.tool_calls += u64::from(!fits);
                 fits
             }
-            EventKind::ToolUpdate { input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { input: Some(input), .. }) => {
                 let fits = self.take(json_size(input));
                 self.omitted.tool_calls += u64::from(!fits);
                 fits
             }
-            EventKind::Final { text } => self.admits_text(text),
-            EventKind::Error { message, .. } => self.admits_text(message),
-            EventKind::Unrecognized { r#type, .. } => self.admits_text(r#type.as_deref().unwrap_or_default()),
+            EventKind::Final(Final { text, .. }) => self.admits_text(text),
+            EventKind::Error(ErrorEvent { message, .. }) => self.admits_text(message),
+            EventKind::Unrecognized(Unrecognized { r#type, .. }) => self.admits_text(r#type.as_deref().unwrap_or_default()),
             _ => true,
         }
     }
@@ -217,7 +217,7 @@ impl LogResults {
                 results.extend(open.take().map(|(_, fold)| closed(fold, kept)));
                 if !kept.take(RUN_BYTES) {
                     // Counted by their beginnings: of what is left out nothing is kept, not even which run it was.
-                    kept.omitted.runs += u64::from(matches!(event.kind, EventKind::Started { .. }));
+                    kept.omitted.runs += u64::from(matches!(event.kind, EventKind::Started(_)));
                     return;
                 }
                 *open = Some((run.to_owned(), SessionResult::fold()));

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use sabir_core::cut;
-use sabir_core::event::{Event, EventKind, PlanItem, PlanStatus, RunId};
+use sabir_core::event::{Event, EventKind, Permission, Plan, PlanItem, PlanStatus, RunId, Session};
 use sabir_core::json::Str;
 use sabir_core::time::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// The type of a message that stands for one that the hub had and can't read any more.
 pub const GAP: &str = "gap";
@@ -159,13 +158,13 @@ fn bound(event: &mut Event<'_>) {
         *parent = cut::name(parent).into_owned().into();
     }
     match &mut event.kind {
-        EventKind::Plan { items } if items.len() > MOST_ENTRIES => {
+        EventKind::Plan(Plan { items, .. }) if items.len() > MOST_ENTRIES => {
             let more = items.len() - MOST_ENTRIES;
             items.truncate(MOST_ENTRIES);
             items.push(PlanItem { text: format!("… and {more} more").into(), status: PlanStatus::Pending });
         }
-        EventKind::Permission { options: Some(options), .. } => options.truncate(MOST_OPTIONS),
-        EventKind::Session { tools: Some(tools), .. } => tools.truncate(MOST_ENTRIES),
+        EventKind::Permission(Permission { options: Some(options), .. }) => options.truncate(MOST_OPTIONS),
+        EventKind::Session(Session { tools: Some(tools), .. }) => tools.truncate(MOST_ENTRIES),
         _ => {}
     }
     event.kind.change_texts(&mut |key, text| {

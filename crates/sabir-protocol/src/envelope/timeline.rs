@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use sabir_core::event::{Event, EventKind, Prompt, RunId};
+use sabir_core::fold::timeline::{Change, Clipping, TimelineFold};
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::read::{Events, GAP, Message};
-use sabir_core::event::{Event, EventKind, RunId};
-use sabir_core::fold::timeline::{Change, Clipping, TimelineFold};
-use sabir_core::time::Timestamp;
 
 /// Longer events than this are left out of a timeline: there may be one for everybody who looks.
 const LONGEST: usize = 16 << 20;
@@ -96,19 +96,19 @@ fn tell(
     event: &Event<'_>,
     out: &mut Vec<Change>,
 ) {
-    let begins = matches!(event.kind, EventKind::Started { .. });
+    let begins = matches!(event.kind, EventKind::Started(_));
     if begins {
         fold.event(number, event, out);
     }
     if let Some(Asked { number, at, text }) = asked.take() {
         let run_id: RunId = event.run_id.clone();
-        let kind = EventKind::Prompt { text: text.as_str().into() };
+        let kind = EventKind::Prompt(Prompt::new(text.as_str()));
         fold.event(number, &Event { run_id, seq: 0, at, line: None, parent_tool_call_id: None, kind }, out);
         *shown = Some(text);
     }
     match &event.kind {
-        EventKind::Started { .. } => {}
-        EventKind::Prompt { text } if shown.take_if(|shown| shown.trim() == text.trim()).is_some() => {}
+        EventKind::Started(_) => {}
+        EventKind::Prompt(Prompt { text, .. }) if shown.take_if(|shown| shown.trim() == text.trim()).is_some() => {}
         _ => fold.event(number, event, out),
     }
 }
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_log_has_the_timeline_of_its_events() {
-        let fixture = include_str!("../../../fixtures/codex/lab-create-and-edit/input");
-        let (mut decoder, mut events) = (Decoder::new(Start::detect(sabir_core::agent::builtin())), Vec::new());
+        let fixture = include_str!("../../../sabir-agents/fixtures/codex/lab-create-and-edit/input");
+        let (mut decoder, mut events) = (Decoder::new(Start::detect(sabir_agents::builtin())), Vec::new());
         for (number, line) in (1..).zip(fixture.lines()) {
             let mut some = Vec::new();
             decoder.line(&Line::of(number, line), &mut some);

@@ -11,8 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sabir_core::agent;
-use sabir_core::event::{Event, EventKind, Outcome, RunId};
+use sabir_core::event::{Event, EventKind, Final, Outcome, RunId, Unrecognized};
 use sabir_core::launch::{CommandLine, PromptTransport, Request, StdoutCapture};
 use sabir_run::{Controller, Ended, Grace, Plan, Sink};
 
@@ -71,7 +70,10 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
         let (ended, events) = run(Plan { output, ..plan(&folder, &text) });
         assert_eq!(ended.outcome, Outcome::Completed, "{output:?}: {events:#?}");
         assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)), "{output:?}");
-        assert!(events.iter().any(|event| matches!(&event.kind, EventKind::Final { text } if text == "done")), "{output:?}");
+        assert!(
+            events.iter().any(|event| matches!(&event.kind, EventKind::Final(Final { text, .. }) if text == "done")),
+            "{output:?}"
+        );
     }
 }
 
@@ -103,7 +105,7 @@ fn a_last_burst_larger_than_a_pipe_comes_whole() {
         run(plan(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
     assert_eq!(ended.outcome, Outcome::Completed);
     let longest = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Unrecognized { raw, .. } => Some(raw.len()),
+        EventKind::Unrecognized(Unrecognized { raw, .. }) => Some(raw.len()),
         _ => None,
     });
     assert_eq!(longest.max(), Some(900_000));

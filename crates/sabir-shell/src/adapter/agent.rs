@@ -8,7 +8,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use sabir_core::agent::Agent;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, EventKind, RunId, Session};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
 use sabir_run::{Control, Controller, Plan, Sink};
@@ -142,7 +142,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl Sink for Told {
     fn event(&mut self, event: &Event<'_>) {
-        if let EventKind::Session { session_id: Some(id), .. } = &event.kind
+        if let EventKind::Session(Session { session_id: Some(id), .. }) = &event.kind
             && event.parent_tool_call_id.is_none()
         {
             *self.conversation.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());

@@ -9,7 +9,7 @@ use std::io;
 use sabir_core::agent::Registry;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
+use sabir_core::event::{Event, EventKind, Exited, Outcome, RunId, ToolEnd, ToolStart, ToolStatus};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
 
@@ -86,12 +86,12 @@ struct Unfinished {
 impl Unfinished {
     fn saw(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Exited { .. } => return *self = Self::default(),
-            EventKind::ToolStart { tool_call_id, .. } => {
+            EventKind::Exited(_) => return *self = Self::default(),
+            EventKind::ToolStart(ToolStart { tool_call_id, .. }) => {
                 let parent = event.parent_tool_call_id.as_deref().map(str::to_owned);
                 self.open.push((tool_call_id.clone().into_owned(), parent));
             }
-            EventKind::ToolEnd { tool_call_id, .. } => self.open.retain(|(id, _)| *id != **tool_call_id),
+            EventKind::ToolEnd(ToolEnd { tool_call_id, .. }) => self.open.retain(|(id, _)| *id != **tool_call_id),
             _ => {}
         }
         let at = event.at.or(self.last.as_ref().and_then(|(_, _, at)| *at));
@@ -118,11 +118,9 @@ impl Unfinished {
             take(&Event { run_id: run_id.clone(), seq, at, line: None, parent_tool_call_id, kind });
         };
         for (id, parent) in open {
-            let (status, tool_call_id) = (ToolStatus::Unfinished, Cow::Owned(id));
-            let end = EventKind::ToolEnd { tool_call_id, ok: false, output: None, status, exit_code: None, duration_ms: None };
-            tell(parent, end);
+            tell(parent, ToolEnd::new(id, ToolStatus::Unfinished).into());
         }
-        tell(None, EventKind::exited(outcome.unwrap_or(Outcome::Incomplete), None));
+        tell(None, Exited::new(outcome.unwrap_or(Outcome::Incomplete)).into());
     }
 }
 
@@ -154,7 +152,9 @@ pub fn decoded_anew(folder: &RunFolder, registry: &Registry, take: &mut dyn FnMu
             // How the process ended is not in its lines.
             Kind::Event => {
                 if let Ok(Event {
-                    at, kind: EventKind::Exited { exit_code, signal, cancelled, timeout, quiescent, .. }, ..
+                    at,
+                    kind: EventKind::Exited(Exited { exit_code, signal, cancelled, timeout, quiescent, .. }),
+                    ..
                 }) = serde_json::from_slice(record.payload)
                 {
                     let signal = signal.map(Cow::into_owned);

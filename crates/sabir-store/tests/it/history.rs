@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use sabir_agents::builtin;
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{EventKind, Final, Outcome};
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion, Session};
@@ -350,8 +350,8 @@ fn an_older_chat_of_gemini_is_read_message_by_message() {
         assert_eq!(session.outcome, Outcome::Completed);
         let (mut texts, mut last) = (0, None);
         whole::events(session, &logs.logs, &mut |event| match &event.kind {
-            EventKind::Text { .. } => texts += 1,
-            EventKind::Final { text } => last = Some(text.clone().into_owned()),
+            EventKind::Text(_) => texts += 1,
+            EventKind::Final(Final { text, .. }) => last = Some(text.clone().into_owned()),
             _ => {}
         })
         .expect("read");

@@ -5,7 +5,7 @@ use std::fs;
 use sabir_agents::builtin;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
+use sabir_core::event::{Event, EventKind, Exited, Final, Outcome, RunId, ToolEnd, ToolStatus};
 use sabir_core::line::{self, Source};
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
@@ -79,7 +79,7 @@ fn both(home: &Home) -> Vec<EventKind<'static>> {
 
 fn ends(events: &[EventKind<'_>]) -> Vec<Outcome> {
     let ends = events.iter().filter_map(|kind| match kind {
-        EventKind::Exited { outcome, .. } => Some(*outcome),
+        EventKind::Exited(Exited { outcome, .. }) => Some(*outcome),
         _ => None,
     });
     ends.collect()
@@ -94,9 +94,10 @@ fn a_run_whose_watcher_was_killed_is_incomplete_wherever_it_is_looked_at() {
         watched(&home, agent, printed, None);
         let events = both(&home);
         assert_eq!(ends(&events), [Outcome::Incomplete], "{agent}");
-        assert!(matches!(events.last(), Some(EventKind::Exited { .. })));
+        assert!(matches!(events.last(), Some(EventKind::Exited(_))));
         assert_eq!(listed(&home).sessions[0].outcome, Outcome::Incomplete, "{agent}");
-        let unfinished = |kind: &&EventKind<'_>| matches!(kind, EventKind::ToolEnd { status: ToolStatus::Unfinished, .. });
+        let unfinished =
+            |kind: &&EventKind<'_>| matches!(kind, EventKind::ToolEnd(ToolEnd { status: ToolStatus::Unfinished, .. }));
         assert_eq!(events.iter().filter(unfinished).count(), usize::from(printed.len() == two_lines.len()), "{agent}");
     }
 }
@@ -111,7 +112,7 @@ fn reuse_id(home: &Home, text: &str, end: Option<&End>) {
 fn answer(past: &Past, session: &Session) -> String {
     let mut answer = String::new();
     let damage = past.decode(session, &mut |event| {
-        if let EventKind::Final { text } = &event.kind {
+        if let EventKind::Final(Final { text, .. }) = &event.kind {
             answer.push_str(text);
         }
     });

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use sabir_agents::builtin;
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{EventKind, Exited, Outcome};
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
 use sabir_store::{Home, Journal, Kind, Meta};
@@ -62,7 +62,7 @@ fn told(past: &Past) -> (Vec<u64>, Option<Outcome>) {
     past.decode(&past.sessions[0], &mut |event| {
         assert_eq!(end, None, "nothing comes after the end");
         seqs.push(event.seq);
-        if let EventKind::Exited { outcome, .. } = event.kind {
+        if let EventKind::Exited(Exited { outcome, .. }) = event.kind {
             end = Some(outcome);
         }
     })

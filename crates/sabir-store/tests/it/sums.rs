@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use sabir_core::agent;
 use sabir_core::history::{Ledger, Paid, Response, Spent};
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion};

@@ -7,7 +7,7 @@ use sabir_core::agent::{Agent, Confidence};
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::drift::{Drift, News, Shapes, redacted};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Session, Started, Unrecognized};
 use sabir_core::json::{Fit, Frame};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use serde::Serialize;
@@ -163,7 +163,7 @@ impl Stream {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, agent_version, detection } => {
+            EventKind::Started(Started { agent, agent_version, detection, .. }) => {
                 self.is_guess = detection.is_some();
                 self.agent = Some(agent.clone().into_owned());
                 self.version = agent_version.as_deref().map(str::to_owned);
@@ -173,8 +173,8 @@ impl Stream {
                 self.held.drain(..).for_each(|line| drift.line(&line));
                 self.drift = Some(drift);
             }
-            EventKind::Session { agent_version: Some(version), .. } => self.version = Some(version.clone().into_owned()),
-            EventKind::Unrecognized { r#type, raw } => {
+            EventKind::Session(Session { agent_version: Some(version), .. }) => self.version = Some(version.clone().into_owned()),
+            EventKind::Unrecognized(Unrecognized { r#type, raw, .. }) => {
                 let name = r#type.as_deref().unwrap_or("(no type)").to_owned();
                 self.types.entry(name).or_insert_with(|| News { count: 0, sample: redacted(raw) }).count += 1;
             }

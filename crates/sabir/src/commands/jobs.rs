@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use sabir_core::export::Options;
 use sabir_export::jobs::{File, Jobs};
 use sabir_store::account::Session;
 use sabir_store::layout;

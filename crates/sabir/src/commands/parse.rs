@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sabir_core::agent::{Agent, Form};
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, EventKind, RunId, Started, Unrecognized};
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::Source;
 use sabir_core::price::Table;
@@ -153,12 +153,12 @@ impl Watch {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, detection: Some(_), .. }
+            EventKind::Started(Started { agent, detection: Some(_), .. })
                 if registry().find(agent).is_some_and(|agent| is_json(agent)) =>
             {
                 self.guessed = Some(agent.clone().into_owned());
             }
-            EventKind::Unrecognized { raw, .. } => {
+            EventKind::Unrecognized(Unrecognized { raw, .. }) => {
                 self.unrecognized += 1;
                 if self.guess.is_none() && self.unrecognized <= 32 {
                     self.guess = registry().detect_line(raw);

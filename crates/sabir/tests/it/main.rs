@@ -93,5 +93,5 @@ fn stderr(output: &Output) -> &str {
 
 /// The input of a fixture of the core.
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sabir-core/fixtures").join(name).join("input")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sabir-agents/fixtures").join(name).join("input")
 }

@@ -3,6 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, HeldTexts, RecentIds, Verdict};
+use sabir_core::event::{Activity, Cause, EventKind, Final, Outcome, Prompt, Retry, Session, Text, Usage};
+use sabir_core::history::Spent;
+use sabir_core::json::{self, JsonDialect, Str, StringOr, Unread};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,12 +16,6 @@ use super::super::stream::StreamJson;
 use super::super::tools::user;
 use super::super::wire::{ApiMessage, LineIds, ModelUsage, PermissionDecision, Structured};
 use super::{INTERRUPTED, is_furniture};
-use sabir_core::dialect::{End, Facts, HeldTexts, RecentIds, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, Text};
-use sabir_core::history::Spent;
-use sabir_core::json::{self, JsonDialect, Str, StringOr, Unread};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the log of a session, its sub-agents' files after its own.
 #[derive(Default)]
@@ -173,7 +173,7 @@ impl JsonDialect for Log {
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         let mut answer = self.answer.take();
         if verdict.outcome == Outcome::Completed && !answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(answer.take()) });
+            facts.push(Final::new(answer.take()));
         }
         verdict
     }
@@ -190,14 +190,14 @@ impl Log {
         };
         // The model is known from its first message on; who never answers has none.
         self.session_told = model.is_some();
-        facts.push(EventKind::Session {
-            session_id: entry.session_id.clone().map(Cow::from),
-            model: model.map(Cow::from),
-            cwd: entry.cwd.clone().map(Cow::from),
-            agent_version: entry.version.clone().map(Cow::from),
-            permission_mode: entry.permission_mode.clone().map(Cow::from),
-            tools: None,
-        });
+        facts.push(
+            Session::default()
+                .session_id(entry.session_id.clone())
+                .model(model)
+                .cwd(entry.cwd.clone())
+                .agent_version(entry.version.clone())
+                .permission_mode(entry.permission_mode.clone()),
+        );
     }
 
     fn assistant<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -278,7 +278,7 @@ impl Log {
         } else if !meta && !is_furniture(&text) {
             self.verdict = None;
             self.answer.clear();
-            facts.push(EventKind::Prompt { text });
+            facts.push(Prompt::new(text));
         }
     }
 
@@ -286,18 +286,17 @@ impl Log {
         match entry.subtype.as_deref() {
             Some("api_error") => {
                 let message = entry.error.and_then(|error| error.formatted.or(error.message)).map(Cow::from);
-                facts.push(EventKind::Retry {
-                    attempt: entry.retry_attempt.unwrap_or(1),
-                    max_attempts: entry.max_retries,
-                    delay_ms: entry.retry_in_ms,
-                    message: message.unwrap_or(Cow::Borrowed("the request failed")),
-                });
+                facts.push(
+                    Retry::new(entry.retry_attempt.unwrap_or(1), message.unwrap_or(Cow::Borrowed("the request failed")))
+                        .max_attempts(entry.max_retries)
+                        .delay_ms(entry.retry_in_ms),
+                );
             }
-            Some("compact_boundary") => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            Some("compact_boundary") => facts.push(Activity::new("conversation compacted")),
             // Durations, hooks and hints: what is worth a line has a text.
             _ => {
                 if let Some(text) = entry.content.and_then(|content| json::parse::<Str<'a>>(content.get())) {
-                    facts.push(EventKind::Activity { message: text.into() });
+                    facts.push(Activity::new(text));
                 }
             }
         }
@@ -306,7 +305,7 @@ impl Log {
     /// Adds up the figures that are told.
     fn add_up(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
-            if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
+            if let (EventKind::Usage(Usage { model: Some(model), .. }), Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
                 match self.told.get_mut(&**model) {
                     Some(told) => told.add(&spent),
                     None => drop(self.told.insert(model.to_string(), spent)),

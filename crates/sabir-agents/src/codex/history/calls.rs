@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolKind, ToolStart, ToolStatus};
+use sabir_core::json::{self, Str, StringOr, TextOr, Unread};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::patch;
 use super::whole::Log;
 use crate::codex::{report, shell};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{EventKind, PlanItem, PlanStatus, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str, StringOr, TextOr, Unread};
 
 /// A call or a result, as far as it is read.
 #[derive(Deserialize)]
@@ -114,14 +114,12 @@ impl Log {
             (None, Some(input)) => Some(Cow::Owned(given(&input))),
             (None, None) => report::arguments(&Asked { command: command.as_deref(), query: query.as_deref() }),
         };
-        facts.push(EventKind::ToolStart {
-            tool_call_id: id.clone(),
-            tool_kind: if patches { ToolKind::Edit } else { kind(&name, command.is_some()) },
-            name,
-            input,
-            title: title.map(Cow::Owned),
-        });
-        plan.into_iter().for_each(|items| facts.push(EventKind::Plan { items }));
+        facts.push(
+            ToolStart::of_kind(if patches { ToolKind::Edit } else { kind(&name, command.is_some()) }, id.clone(), name)
+                .input(input)
+                .title(title),
+        );
+        plan.into_iter().for_each(|items| facts.push(Plan::new(items)));
         // Nothing else tells that a search is done.
         let over = matches!(r#type, "web_search_call" | "image_generation_call");
         if over {
@@ -218,8 +216,8 @@ pub(super) fn end<'a>(
     output: Option<Text<'a>>,
     status: ToolStatus,
     exit_code: Option<i32>,
-) -> EventKind<'a> {
-    EventKind::ToolEnd { tool_call_id, ok: false, output, status, exit_code, duration_ms: None }
+) -> ToolEnd<'a> {
+    ToolEnd::new(tool_call_id, status).output(output).exit_code(exit_code)
 }
 
 /// What the model is shown of a result.

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, ToolKind, ToolStart, ToolStatus};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::calls;
 use super::whole::Log;
 use crate::codex::{report, shell};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, EventKind, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// All fields of all types of items.
 #[derive(Deserialize)]
@@ -169,8 +169,8 @@ impl Log {
 type Start<'a> = (Cow<'a, str>, ToolKind, Option<Cow<'a, str>>, Option<Cow<'a, str>>);
 
 /// The start, for calls that a program of the model makes: they are only told here.
-fn started<'a>(tool_call_id: Cow<'a, str>, (name, tool_kind, input, title): Start<'a>) -> EventKind<'a> {
-    EventKind::ToolStart { tool_call_id, name, input, tool_kind, title }
+fn started<'a>(tool_call_id: Cow<'a, str>, (name, tool_kind, input, title): Start<'a>) -> ToolStart<'a> {
+    ToolStart::of_kind(tool_kind, tool_call_id, name).input(input).title(title)
 }
 
 fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
@@ -183,7 +183,7 @@ fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
     }
 }
 
-fn file_change<'a>(id: Cow<'a, str>, path: Str<'a>, update: FileUpdate<'a>) -> EventKind<'a> {
+fn file_change<'a>(id: Cow<'a, str>, path: Str<'a>, update: FileUpdate<'a>) -> FileChange<'a> {
     let content = update.content.as_deref();
     let (change, diff) = match &*update.r#type {
         "add" => (Change::Create, content.map(|content| diff::of_new_file(&path, &content.into()))),

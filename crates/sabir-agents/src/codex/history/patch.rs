@@ -14,10 +14,10 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange};
 
 use crate::codex::report;
-use sabir_core::diff;
-use sabir_core::event::{Change, EventKind};
 
 /// The patch in a text that has one.
 pub(super) fn find(text: &str) -> Option<&str> {
@@ -29,7 +29,7 @@ pub(super) fn find(text: &str) -> Option<&str> {
 }
 
 /// Says what the patch changed, when the tool says that it was applied.
-pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<EventKind<'static>> {
+pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<FileChange<'static>> {
     if !output.contains("Success. Updated the following files:") {
         return Vec::new();
     }
@@ -67,7 +67,7 @@ pub(super) fn applied(patch: &str, output: &str, id: &str) -> Vec<EventKind<'sta
 #[cfg(test)]
 mod tests {
     use super::{applied, find};
-    use sabir_core::event::{Change, EventKind};
+    use sabir_core::event::Change;
 
     const PATCH: &str = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: notes.txt\n+alpha\n+beta\n*** Update File: a.py\n\
                          *** Move to: b.py\n@@\n-old\n+new\n+more\n*** Delete File: c.py\n*** End Patch\nEOF\n";
@@ -78,12 +78,7 @@ mod tests {
         let changes = applied(patch, "Success. Updated the following files:\nA notes.txt\n", "call");
         let told: Vec<_> = changes
             .iter()
-            .map(|change| match change {
-                EventKind::FileChange { path, change, from, added, removed, .. } => {
-                    (path.as_ref(), *change, from.as_deref(), *added, *removed)
-                }
-                other => panic!("not a file change: {other:?}"),
-            })
+            .map(|file| (file.path.as_ref(), file.change, file.from.as_deref(), file.added, file.removed))
             .collect();
         assert_eq!(
             told,

@@ -3,6 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{self, Activity, Outcome, Prompt, TextDelta, ThinkingDelta, TurnEnd, TurnStart, Usage, UsageScope};
+use sabir_core::history::{Spent, id_of};
+use sabir_core::json::{self, JsonDialect, Str, Unread};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::calls::{Call, Known};
@@ -12,12 +18,6 @@ use super::{Report, SessionMeta, TokenCount, TokenRecord, TurnContext, is_furnit
 use crate::codex::answer::Answer;
 use crate::codex::report;
 use crate::codex::trouble::Trouble;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, Outcome, UsageScope};
-use sabir_core::history::{Spent, id_of};
-use sabir_core::json::{self, JsonDialect, Str, Unread};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the log of a thread, the logs of threads that it spawned after its own.
 #[derive(Default)]
@@ -183,7 +183,7 @@ impl Log {
                 json::parse::<TokenRecord>(payload).map(|record| self.tokens(Some(Report::of_record(&record)), facts))
             }
             "compacted" => {
-                facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });
+                facts.push(Activity::new("conversation compacted"));
                 Some(())
             }
             // What the model is told of its surroundings.
@@ -236,14 +236,13 @@ impl Log {
 
     fn say_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: owned(&self.session.id),
-            model: owned(&self.session.model),
-            cwd: owned(&self.session.cwd),
-            agent_version: owned(&self.session.version),
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(
+            event::Session::default()
+                .session_id(owned(&self.session.id))
+                .model(owned(&self.session.model))
+                .cwd(owned(&self.session.cwd))
+                .agent_version(owned(&self.session.version)),
+        );
     }
 
     fn response_item<'a>(&mut self, r#type: &str, item: &'a str, alone: bool, facts: &mut Facts<'a>) -> Option<()> {
@@ -260,7 +259,7 @@ impl Log {
             "reasoning" => {
                 let message: Message<'a> = json::parse(item)?;
                 let thought = joined(message.summary.into_iter().chain(message.content), "\n\n");
-                facts.push(EventKind::Thinking { delta: thought.into(), message_id: message.id.map(Cow::from) });
+                facts.push(ThinkingDelta::new(thought).message_id(message.id));
             }
             "function_call"
             | "custom_tool_call"
@@ -286,7 +285,7 @@ impl Log {
         self.prompted = None;
         let text = Cow::Owned(joined(message.content, ""));
         let text = if self.lane.is_none() { self.answer.message(text) } else { text };
-        facts.push(EventKind::Text { delta: text.into(), message_id: message.id.map(Cow::from) });
+        facts.push(TextDelta::new(text).message_id(message.id));
     }
 
     fn event<'a>(&mut self, r#type: &str, payload: &'a str, line: &Line<'a>, facts: &mut Facts<'a>) -> Option<()> {
@@ -317,21 +316,20 @@ impl Log {
                     event.last_agent_message.into_iter().for_each(|message| drop(self.answer.message(message.into())));
                     self.ending = Some(Outcome::Completed);
                 }
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                facts.push(TurnEnd::default());
             }
             "turn_aborted" if main => {
                 self.ending = Some(Outcome::Cancelled);
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: event.reason.map(Cow::from) });
+                facts.push(TurnEnd::default().stop_reason(event.reason));
             }
             "error" | "stream_error" if main => {
                 let message = Cow::from(event.message?);
-                let told = self.trouble.retry(&message).or_else(|| self.trouble.fatal(message));
-                told.into_iter().for_each(|told| facts.push(told));
+                self.trouble.retry_or_fatal(message).into_iter().for_each(|told| facts.push(told));
             }
             "warning" | "background_event" | "deprecation_notice" => {
-                facts.push(EventKind::Activity { message: event.message?.into() });
+                facts.push(Activity::new(event.message?));
             }
-            "context_compacted" => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            "context_compacted" => facts.push(Activity::new("conversation compacted")),
             // Turns of sub-agents.
             "task_started" | "turn_started" | "task_complete" | "turn_complete" | "turn_aborted" | "error" | "stream_error" => {}
             _ => return None,
@@ -345,7 +343,7 @@ impl Log {
         self.trouble.clear();
         self.calls.clear();
         self.ending = None;
-        facts.push(EventKind::TurnStart { turn: 0 });
+        facts.push(TurnStart::default());
     }
 
     /// What the user asks.
@@ -358,7 +356,7 @@ impl Log {
             self.begin(facts);
         }
         self.prompted = Some(text.clone().into_owned());
-        facts.push(EventKind::Prompt { text });
+        facts.push(Prompt::new(text));
     }
 
     /// A tool runs, so the message before it was not the last word.
@@ -377,19 +375,15 @@ impl Log {
         let added = report.and_then(|report| report.added(&mut self.sum, &mut self.recorded, self.last));
         let Some(spent) = added else { return };
         self.last = Some(spent);
-        facts.push(EventKind::Usage {
-            input_tokens: Some(spent.input),
-            output_tokens: Some(spent.output),
-            total_tokens: None,
-            cache_read_tokens: Some(spent.cache_read),
-            cache_write_tokens: Some(spent.cache_write),
-            cache_write_1h_tokens: None,
-            reasoning_tokens: Some(spent.reasoning),
-            cost_usd: None,
-            cost_parts: None,
-            model: self.model.clone().map(Cow::Owned),
-            scope: UsageScope::Message,
-        });
+        facts.push(
+            Usage::new(UsageScope::Message)
+                .input_tokens(spent.input)
+                .output_tokens(spent.output)
+                .cache_read_tokens(spent.cache_read)
+                .cache_write_tokens(spent.cache_write)
+                .reasoning_tokens(spent.reasoning)
+                .model(self.model.clone()),
+        );
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::Facts;
+use sabir_core::event::{
+    Activity, Plan, PlanItem, PlanStatus, Session, TextDelta, ThinkingDelta, TurnEnd, TurnStart, UsageScope,
+};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Ending, Legacy};
 use crate::codex::counter::Figures;
-use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, PlanItem, PlanStatus, UsageScope};
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// All fields of all types of messages.
 #[derive(Deserialize)]
@@ -123,30 +125,23 @@ impl Legacy {
     pub(super) fn msg<'a>(&mut self, mut msg: Msg<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         let Some(r#type) = msg.r#type.take() else { return json::unrecognized(line, facts) };
         match r#type.as_ref() {
-            "session_configured" => facts.push(EventKind::Session {
-                session_id: msg.session_id.map(Cow::from),
-                model: msg.model.map(Cow::from),
-                cwd: msg.cwd.map(Cow::from),
-                agent_version: None,
-                permission_mode: None,
-                tools: None,
-            }),
+            "session_configured" => facts.push(Session::default().session_id(msg.session_id).model(msg.model).cwd(msg.cwd)),
             "task_started" => {
                 self.ending = Ending::None;
                 self.answer.clear();
                 self.trouble.clear();
-                facts.push(EventKind::TurnStart { turn: 0 });
+                facts.push(TurnStart::default());
             }
             "task_complete" => {
                 self.ending = Ending::Completed;
                 if let Some(text) = msg.last_agent_message {
                     self.answer.message(text.into());
                 }
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+                facts.push(TurnEnd::default());
             }
             "turn_aborted" => {
                 self.ending = Ending::Aborted;
-                facts.push(EventKind::TurnEnd { turn: 0, stop_reason: msg.reason.map(Cow::from) });
+                facts.push(TurnEnd::default().stop_reason(msg.reason));
             }
             "agent_message_delta" => {
                 let delta = msg.delta.map(Cow::from).unwrap_or_default();
@@ -154,7 +149,7 @@ impl Legacy {
                     self.next_message();
                 }
                 self.said.push(&delta);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: Some(self.message_id()) });
+                facts.push(TextDelta::new(delta).message_id(self.message_id()));
             }
             "agent_message" => self.agent_message(msg.message.map(Cow::from).unwrap_or_default(), facts),
             "agent_reasoning_delta" | "agent_reasoning_raw_content_delta" => {
@@ -163,35 +158,35 @@ impl Legacy {
                     self.next_message();
                 }
                 self.thought.push(&delta);
-                facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(self.message_id()) });
+                facts.push(ThinkingDelta::new(delta).message_id(self.message_id()));
             }
             "agent_reasoning" | "agent_reasoning_raw_content" => {
                 // The copy of what came in pieces is not said again.
                 if self.thought.take().is_empty() {
                     self.next_message();
                     let delta = msg.text.map(Cow::from).unwrap_or_default();
-                    facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(self.message_id()) });
+                    facts.push(ThinkingDelta::new(delta).message_id(self.message_id()));
                 }
             }
             "token_count" => self.token_count(&msg, facts),
             "plan_update" => {
                 self.tool_ran();
                 let items = msg.plan.unwrap_or_default().into_iter().map(step).collect();
-                facts.push(EventKind::Plan { items });
+                facts.push(Plan::new(items));
             }
             "stream_error" | "error" | "background_event" => {
                 let message = msg.message.map(Cow::from).unwrap_or_default();
-                let event = self.trouble.retry(&message).or_else(|| match r#type.as_ref() {
-                    "error" => self.trouble.fatal(message),
-                    _ => Some(EventKind::Activity { message }),
-                });
-                if let Some(event) = event {
-                    facts.push(event);
+                if let Some(retry) = self.trouble.retry(&message) {
+                    facts.push(retry);
+                } else if &*r#type != "error" {
+                    facts.push(Activity::new(message));
+                } else if let Some(error) = self.trouble.fatal(message) {
+                    facts.push(error);
                 }
             }
             "warning" | "deprecation_notice" => {
                 let message = msg.message.or(msg.summary).map(Cow::from).unwrap_or_default();
-                facts.push(EventKind::Activity { message });
+                facts.push(Activity::new(message));
             }
             // `turn_diff` is the diff of the whole turn, repeated after every response; the patches have said it.
             "turn_diff"
@@ -226,7 +221,7 @@ impl Legacy {
             // The copy says it in other words than the pieces did; it was said.
             None => return,
         };
-        facts.push(EventKind::Text { delta: delta.into(), message_id: Some(self.message_id()) });
+        facts.push(TextDelta::new(delta).message_id(self.message_id()));
     }
 
     fn token_count(&mut self, msg: &Msg<'_>, facts: &mut Facts<'_>) {

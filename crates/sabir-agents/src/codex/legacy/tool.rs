@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, Permission, ToolEnd, ToolKind, ToolStart, ToolStatus, ToolUpdate};
+use sabir_core::json::{self, Str, StringOr};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Legacy;
 use super::message::Msg;
 use crate::codex::{report, shell};
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, EventKind, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str, StringOr};
 
 impl Legacy {
     /// Reads a message about a tool; false when it is about none.
@@ -27,7 +27,7 @@ impl Legacy {
             }
             "exec_command_output_delta" => {
                 let output_delta = self.output_delta(&id, &msg);
-                facts.push(EventKind::ToolUpdate { tool_call_id: id, input: None, output_delta: output_delta.map(Into::into) });
+                facts.push(ToolUpdate::new(id).output_delta(output_delta));
             }
             "exec_command_end" => {
                 self.forget_cut(&id);
@@ -74,13 +74,7 @@ impl Legacy {
             "exec_approval_request" | "apply_patch_approval_request" => {
                 let command = msg.command.map(|words| Cow::Owned(shell::join(words.iter().map(|word| &**word))));
                 let title = msg.reason.map(Cow::from).or(command).unwrap_or(Cow::Borrowed("apply a patch"));
-                facts.push(EventKind::Permission {
-                    request_id: id.clone(),
-                    tool_call_id: Some(id),
-                    title,
-                    options: None,
-                    decision: None,
-                });
+                facts.push(Permission::new(id.clone(), title).tool_call_id(id));
             }
             _ => return false,
         }
@@ -143,8 +137,8 @@ fn start<'a>(
     tool_kind: ToolKind,
     input: Option<Cow<'a, str>>,
     title: Option<Cow<'a, str>>,
-) -> EventKind<'a> {
-    EventKind::ToolStart { tool_call_id, name, input, tool_kind, title }
+) -> ToolStart<'a> {
+    ToolStart::of_kind(tool_kind, tool_call_id, name).input(input).title(title)
 }
 
 fn end<'a>(
@@ -152,20 +146,16 @@ fn end<'a>(
     output: Option<Cow<'a, str>>,
     status: ToolStatus,
     duration_ms: Option<u64>,
-) -> EventKind<'a> {
-    EventKind::ToolEnd { tool_call_id, ok: false, output: output.map(Into::into), status, exit_code: None, duration_ms }
+) -> ToolEnd<'a> {
+    ToolEnd::new(tool_call_id, status).output(output).duration_ms(duration_ms)
 }
 
-fn exec_end<'a>(id: Cow<'a, str>, mut msg: Msg<'a>) -> EventKind<'a> {
+fn exec_end<'a>(id: Cow<'a, str>, mut msg: Msg<'a>) -> ToolEnd<'a> {
     let status = if msg.exit_code.is_none_or(|code| code == 0) { ToolStatus::Ok } else { ToolStatus::Error };
-    EventKind::ToolEnd {
-        tool_call_id: id,
-        ok: false,
-        output: output_of(&mut msg).map(Into::into),
-        status,
-        exit_code: msg.exit_code,
-        duration_ms: msg.duration.map(|duration| duration.millis()),
-    }
+    ToolEnd::new(id, status)
+        .output(output_of(&mut msg))
+        .exit_code(msg.exit_code)
+        .duration_ms(msg.duration.map(|duration| duration.millis()))
 }
 
 /// The output, which is given up to four times: as it was mixed where that is given, else what went to standard output
@@ -199,7 +189,7 @@ fn mcp_result(result: &RawValue) -> (Option<Cow<'_, str>>, ToolStatus) {
 }
 
 /// What a patch will have changed once it is applied.
-fn file_changes(id: &str, changes: Option<&RawValue>) -> Vec<EventKind<'static>> {
+fn file_changes(id: &str, changes: Option<&RawValue>) -> Vec<FileChange<'static>> {
     #[derive(Deserialize)]
     struct Planned<'a> {
         #[serde(borrow)]

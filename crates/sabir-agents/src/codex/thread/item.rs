@@ -3,16 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::Facts;
+use sabir_core::diff;
+use sabir_core::event::{
+    Change, ErrorEvent, FileChange, Plan, PlanItem, PlanStatus, TextDelta, ThinkingDelta, ToolEnd, ToolKind, ToolStart,
+    ToolStatus,
+};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Thread;
 use crate::codex::report;
-use sabir_core::dialect::Facts;
-use sabir_core::diff;
-use sabir_core::event::{Change, EventKind, PlanItem, PlanStatus, ToolKind, ToolStatus};
-use sabir_core::json::{self, Str};
-use sabir_core::line::Line;
 
 /// Where an item is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,16 +117,16 @@ impl Thread {
                 let text = item.text.map(Cow::from).unwrap_or_default();
                 let text = if stage == Stage::Completed { self.answer.message(text) } else { text };
                 let delta = self.growing.news(&id, text);
-                facts.push(EventKind::Text { delta: delta.into(), message_id: Some(id) });
+                facts.push(TextDelta::new(delta).message_id(id));
             }
             "reasoning" => {
                 let delta = self.growing.news(&id, item.text.map(Cow::from).unwrap_or_default());
-                facts.push(EventKind::Thinking { delta: delta.into(), message_id: Some(id) });
+                facts.push(ThinkingDelta::new(delta).message_id(id));
             }
             "todo_list" => self.todo_list(item.items.unwrap_or_default(), facts),
             "error" => {
                 let message = item.message.or(item.text).map(Cow::from).unwrap_or_default();
-                facts.push(EventKind::Error { message, class: None, fatal: false });
+                facts.push(ErrorEvent::new(message));
             }
             "command_execution" | "file_change" | "mcp_tool_call" | "collab_tool_call" | "web_search" => {
                 self.answer.overtake();
@@ -152,14 +155,14 @@ impl Thread {
         let items: Vec<PlanItem<'a>> = todos.into_iter().map(step).collect();
         if items != self.plan {
             self.plan = items.iter().cloned().map(PlanItem::into_owned).collect();
-            facts.push(EventKind::Plan { items });
+            facts.push(Plan::new(items));
         }
     }
 }
 
 /// The start of a tool call. It comes with every stage, because some versions print only the last one; the decoder
 /// passes on what is new.
-fn start<'a>(id: &Cow<'a, str>, r#type: &str, item: &Item<'a>) -> EventKind<'a> {
+fn start<'a>(id: &Cow<'a, str>, r#type: &str, item: &Item<'a>) -> ToolStart<'a> {
     let (name, tool_kind, input, title) = match r#type {
         "command_execution" => {
             let command = item.command.as_deref().unwrap_or_default();
@@ -186,7 +189,7 @@ fn start<'a>(id: &Cow<'a, str>, r#type: &str, item: &Item<'a>) -> EventKind<'a> 
         }
     };
     let title = title.and_then(report::title).map(|line| Cow::Owned(line.to_owned()));
-    EventKind::ToolStart { tool_call_id: id.clone(), name, input, tool_kind, title }
+    ToolStart::of_kind(tool_kind, id.clone(), name).input(input).title(title)
 }
 
 #[derive(Serialize)]
@@ -232,14 +235,7 @@ fn end<'a>(id: Cow<'a, str>, r#type: &str, item: Item<'a>, facts: &mut Facts<'a>
         }
         _ => None,
     };
-    facts.push(EventKind::ToolEnd {
-        tool_call_id: id,
-        ok: false,
-        output: output.map(Into::into),
-        status,
-        exit_code: item.exit_code,
-        duration_ms: None,
-    });
+    facts.push(ToolEnd::new(id, status).output(output).exit_code(item.exit_code));
 }
 
 fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
@@ -253,7 +249,7 @@ fn status(word: Option<&str>, exit_code: Option<i32>) -> ToolStatus {
     }
 }
 
-fn file_change<'a>(id: &Cow<'a, str>, update: FileUpdate<'a>) -> EventKind<'a> {
+fn file_change<'a>(id: &Cow<'a, str>, update: FileUpdate<'a>) -> FileChange<'a> {
     let change = match update.kind.as_deref() {
         Some("add" | "create") => Change::Create,
         Some("delete") => Change::Delete,

@@ -1,8 +1,6 @@
 //! What the banner says.
 
-use std::borrow::Cow;
-
-use sabir_core::event::EventKind;
+use sabir_core::event::Session;
 
 /// The lines between the two rules below the banner: `workdir: /home/user/project`.
 #[derive(Debug, Default)]
@@ -22,7 +20,7 @@ impl About {
     }
 
     /// Reads the next line; the session, once all of it is read.
-    pub(super) fn line(&mut self, line: &str) -> Option<EventKind<'static>> {
+    pub(super) fn line(&mut self, line: &str) -> Option<Session<'static>> {
         if line.starts_with("--------") {
             self.rules += 1;
             return (self.rules == 2).then(|| std::mem::take(self).session());
@@ -39,14 +37,12 @@ impl About {
         None
     }
 
-    fn session(self) -> EventKind<'static> {
-        EventKind::Session {
-            session_id: self.session_id.map(Cow::Owned),
-            model: self.model.map(Cow::Owned),
-            cwd: self.cwd.map(Cow::Owned),
-            agent_version: self.version.map(Cow::Owned),
-            permission_mode: self.sandbox.map(Cow::Owned),
-            tools: None,
-        }
+    fn session(self) -> Session<'static> {
+        Session::default()
+            .session_id(self.session_id)
+            .model(self.model)
+            .cwd(self.cwd)
+            .agent_version(self.version)
+            .permission_mode(self.sandbox)
     }
 }

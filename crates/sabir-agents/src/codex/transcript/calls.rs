@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::{Facts, Held};
+use sabir_core::diff;
+use sabir_core::event::{Change, FileChange, ToolEnd, ToolKind, ToolStart, ToolStatus};
+use sabir_core::time::Timestamp;
 use serde::Serialize;
 
 use super::heading::End;
 use crate::codex::report;
-use sabir_core::dialect::{Facts, Held};
-use sabir_core::diff;
-use sabir_core::event::{Change, EventKind, ToolKind, ToolStatus};
-use sabir_core::time::Timestamp;
 
 /// The calls that are open, and the one whose output or patch is being printed.
 #[derive(Debug, Default)]
@@ -83,13 +83,10 @@ impl Calls {
     pub(super) fn tool(&mut self, invocation: &str, facts: &mut Facts<'_>) {
         let (name, rest) = invocation.split_once('(').unwrap_or((invocation, ""));
         let arguments = rest.strip_suffix(')').filter(|arguments| !arguments.is_empty());
-        facts.push(EventKind::ToolStart {
-            tool_call_id: self.begin(invocation),
-            name: Cow::Owned(name.to_owned()),
-            input: arguments.map(|arguments| Cow::Owned(arguments.to_owned())),
-            tool_kind: ToolKind::Mcp,
-            title: None,
-        });
+        facts.push(
+            ToolStart::of_kind(ToolKind::Mcp, self.begin(invocation), name.to_owned())
+                .input(arguments.map(std::borrow::ToOwned::to_owned)),
+        );
     }
 
     /// A web search, which is printed when it is over.
@@ -100,32 +97,17 @@ impl Calls {
         }
         let id = self.begin(query);
         self.open.pop();
-        facts.push(EventKind::ToolStart {
-            tool_call_id: id.clone(),
-            name: Cow::Borrowed("web_search"),
-            input: report::arguments(&Search { query }),
-            tool_kind: ToolKind::Fetch,
-            title: Some(Cow::Owned(query.to_owned())),
-        });
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id,
-            ok: true,
-            output: None,
-            status: ToolStatus::Ok,
-            exit_code: None,
-            duration_ms: None,
-        });
+        facts.push(
+            ToolStart::of_kind(ToolKind::Fetch, id.clone(), "web_search")
+                .input(report::arguments(&Search { query }))
+                .title(query.to_owned()),
+        );
+        facts.push(ToolEnd::new(id, ToolStatus::Ok));
     }
 
     pub(super) fn patch(&mut self, facts: &mut Facts<'_>) {
         self.patch.clear();
-        facts.push(EventKind::ToolStart {
-            tool_call_id: self.begin(PATCH),
-            name: Cow::Borrowed(PATCH),
-            input: None,
-            tool_kind: ToolKind::Edit,
-            title: None,
-        });
+        facts.push(ToolStart::of_kind(ToolKind::Edit, self.begin(PATCH), PATCH));
     }
 
     /// Reads a line of a patch: `M /path`, then its diff; or, since 0.166, how it ended, `/path`, then its diff.
@@ -189,20 +171,18 @@ impl Calls {
         if is_patch {
             self.patch.drain(..).filter(|_| ok).for_each(|file| facts.push(file.report(&id)));
         }
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: Cow::Owned(id),
-            ok,
-            output: (!output.is_empty()).then(|| Cow::Owned(output.to_owned())).map(Into::into),
-            status: if ok { ToolStatus::Ok } else { ToolStatus::Error },
-            exit_code,
-            duration_ms,
-        });
+        facts.push(
+            ToolEnd::new(id, if ok { ToolStatus::Ok } else { ToolStatus::Error })
+                .output((!output.is_empty()).then(|| output.to_owned()))
+                .exit_code(exit_code)
+                .duration_ms(duration_ms),
+        );
         facts.at = now;
     }
 }
 
 impl Patched {
-    fn report(self, id: &str) -> EventKind<'static> {
+    fn report(self, id: &str) -> FileChange<'static> {
         let text = self.text.as_str();
         let from = self.from.as_deref().unwrap_or(&self.path);
         let diff = match self.change {

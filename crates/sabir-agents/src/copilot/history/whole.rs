@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{EventKind, Prompt, Usage};
+use sabir_core::history::Spent;
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde_json::value::RawValue;
 
 use super::super::stream::Stream;
 use super::super::wire::Wire;
 use super::Sums;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::EventKind;
-use sabir_core::history::Spent;
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the log of a session.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Log {
         let Some(said) = more.and_then(|more| json::parse::<Said<'_>>(more.data.get())) else { return };
         facts.at = wire.timestamp.as_deref().and_then(Timestamp::parse);
         self.stream.ending.prompt(facts);
-        facts.push(EventKind::Prompt { text: Cow::Owned(said.content.0.into_owned()) });
+        facts.push(Prompt::new(said.content.0.into_owned()));
     }
 
     fn sums(&mut self, line: &Line<'_>) {
@@ -96,7 +96,7 @@ impl Log {
     /// Adds up the figures that are told.
     fn add_up(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
-            if let (EventKind::Usage { model: Some(model), .. }, Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
+            if let (EventKind::Usage(Usage { model: Some(model), .. }), Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
                 self.told.entry(model.to_string()).or_default().add(&spent);
             }
         }

@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::super::{ending, tools};
-use super::note::outcome_of;
-use super::{Block, Entry, Message, is_furniture};
 use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::event::{Cause, EventKind, Outcome, PlanItem, Text, ToolKind, ToolStatus, UsageScope};
+use sabir_core::event::{
+    Activity, Cause, ErrorEvent, Final, Outcome, Plan, PlanItem, Prompt, Session, Text, TextDelta, ThinkingDelta, ToolEnd,
+    ToolKind, ToolStart, ToolStatus, TurnEnd, TurnStart, UsageScope,
+};
 use sabir_core::json::{self, JsonDialect, StringOr};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
+
+use super::super::{ending, tools};
+use super::note::outcome_of;
+use super::{Block, Entry, Message, is_furniture};
 
 /// Reads the log of a session, its settings after it.
 #[derive(Default)]
@@ -55,7 +59,7 @@ impl JsonDialect for Log {
             }
             // What the model was told to forget, and lists that the user interface keeps.
             Some("compaction_state") => {
-                facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });
+                facts.push(Activity::new("conversation compacted"));
             }
             Some("todo_state" | "session_end" | "session_title_updated") => {}
             None if entry.token_usage.is_some() || entry.model.is_some() => self.settings(&entry, facts),
@@ -70,7 +74,7 @@ impl JsonDialect for Log {
             verdict = Verdict { cause: Some(cause), ..Verdict::of(outcome) };
         }
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         verdict
     }
@@ -79,24 +83,13 @@ impl JsonDialect for Log {
 impl Log {
     fn tell_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: owned(&self.session),
-            model: owned(&self.model),
-            cwd: owned(&self.cwd),
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(Session::default().session_id(owned(&self.session)).model(owned(&self.model)).cwd(owned(&self.cwd)));
     }
 
     fn settings(&self, entry: &Entry<'_>, facts: &mut Facts<'_>) {
         let Some(spent) = entry.token_usage.map(super::TokenUsage::spent).filter(|spent| spent.total() > 0) else { return };
         let model = entry.model.as_deref().map(str::to_owned).or_else(|| self.model.clone());
-        let mut usage = spent.event(model.map(Cow::Owned));
-        if let EventKind::Usage { scope, .. } = &mut usage {
-            *scope = UsageScope::Run;
-        }
-        facts.push(usage);
+        facts.push(spent.event(model.map(Cow::Owned)).scope(UsageScope::Run));
     }
 
     fn user<'a>(&mut self, message: Message<'a>, facts: &mut Facts<'a>) {
@@ -124,14 +117,14 @@ impl Log {
             Some("user_only") => {
                 let (message, ending) = failure(&text);
                 self.failure = Some(ending);
-                facts.push(EventKind::Error { message: Cow::Owned(message.to_owned()), class: Some(ending.1), fatal: true });
+                facts.push(ErrorEvent::new(message.to_owned()).class(ending.1).fatal(true));
             }
             _ => {
                 self.end_turn(facts);
                 self.verdict = None;
                 self.failure = None;
                 self.answer.clear();
-                facts.push(EventKind::Prompt { text });
+                facts.push(Prompt::new(text));
             }
         }
     }
@@ -142,18 +135,18 @@ impl Log {
             self.model = message.model_id.map(|model| model.0.into_owned());
             self.tell_session(facts);
         }
-        facts.push(EventKind::TurnStart { turn: 0 });
+        facts.push(TurnStart::default());
         self.in_turn = true;
         self.verdict = None;
         self.failure = None;
         self.answer.clear();
         if let Some(thought) = message.chat_completion_reasoning_content.filter(|thought| !thought.is_empty()) {
-            facts.push(EventKind::Thinking { delta: thought.0.into(), message_id: id.clone() });
+            facts.push(ThinkingDelta::new(thought.0).message_id(id.clone()));
         }
         let blocks = match message.content {
             Some(StringOr::String(text)) => {
                 self.answer.set(&text);
-                facts.push(EventKind::Text { delta: text.0.into(), message_id: id });
+                facts.push(TextDelta::new(text.0).message_id(id));
                 return;
             }
             Some(StringOr::Other(blocks)) => blocks,
@@ -163,9 +156,9 @@ impl Log {
             match (&*block.r#type, block.text.and_then(Text::from_json), block.thinking.and_then(Text::from_json)) {
                 ("text", Some(delta), _) => {
                     self.answer.push(&delta);
-                    facts.push(EventKind::Text { delta, message_id: id.clone() });
+                    facts.push(TextDelta::new(delta).message_id(id.clone()));
                 }
-                ("thinking", _, Some(delta)) => facts.push(EventKind::Thinking { delta, message_id: id.clone() }),
+                ("thinking", _, Some(delta)) => facts.push(ThinkingDelta::new(delta).message_id(id.clone())),
                 ("tool_use", ..) => {
                     self.answer.clear();
                     self.tool_start(block, facts);
@@ -182,7 +175,7 @@ impl Log {
         let input = block.input.map(serde_json::value::RawValue::get);
         let plan = input.filter(|_| tool_kind == ToolKind::Plan).and_then(tools::plan).filter(|items| !items.is_empty());
         self.open.insert(id.clone().into_owned(), (tool_kind, plan));
-        facts.push(EventKind::ToolStart { tool_call_id: id, name, input: input.map(Cow::Borrowed), tool_kind, title: None });
+        facts.push(ToolStart::of_kind(tool_kind, id, name).input(input));
     }
 
     fn tool_end<'a>(&mut self, block: Block<'a>, facts: &mut Facts<'a>) {
@@ -197,16 +190,15 @@ impl Log {
                 facts.push(change);
             }
             if let Some(items) = plan {
-                facts.push(EventKind::Plan { items });
+                facts.push(Plan::new(items));
             }
         }
-        let ok = status == ToolStatus::Ok;
-        facts.push(EventKind::ToolEnd { tool_call_id: id, ok, output, status, exit_code, duration_ms: None });
+        facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
     }
 
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
     }
 }

@@ -3,18 +3,21 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
+use sabir_core::dialect::{End, Fact, Facts, Held, RecentIds, Said, Verdict};
+use sabir_core::diff;
+use sabir_core::event::{
+    Activity, Cause, Change, ErrorEvent, FileChange, Final, Outcome, Plan, Prompt, Session, Text, TextDelta, ThinkingDelta,
+    ToolEnd, ToolKind, ToolStart, ToolStatus, TurnEnd, TurnStart,
+};
+use sabir_core::history::{Spent, id_of};
+use sabir_core::json::{self, JsonDialect, Str, TextOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::stream::{plan, shell_ending};
 use super::{Entry, folder_in, is_furniture, text_of};
-use sabir_core::dialect::{End, Fact, Facts, Held, RecentIds, Said, Verdict};
-use sabir_core::diff;
-use sabir_core::event::{Cause, Change, ChangeSource, EventKind, Outcome, Text, ToolKind, ToolStatus};
-use sabir_core::history::{Spent, id_of};
-use sabir_core::json::{self, JsonDialect, Str, TextOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// How many of the last messages may still grow.
 const OPEN: usize = 16;
@@ -135,7 +138,7 @@ impl JsonDialect for Log {
                 }
             }
         } else if entry.rewind_to.is_some() {
-            facts.push(EventKind::Activity { message: Cow::Borrowed("conversation cut back") });
+            facts.push(Activity::new("conversation cut back"));
             self.verdict = None;
         } else {
             self.spoken(entry, line, facts);
@@ -147,7 +150,7 @@ impl JsonDialect for Log {
         self.end_turn(facts);
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         verdict
     }
@@ -173,14 +176,7 @@ impl Log {
 
     fn tell_session(&self, facts: &mut Facts<'_>) {
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: owned(&self.session),
-            model: owned(&self.model),
-            cwd: owned(&self.cwd),
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(Session::default().session_id(owned(&self.session)).model(owned(&self.model)).cwd(owned(&self.cwd)));
     }
 
     fn spoken<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -201,9 +197,9 @@ impl Log {
                     self.verdict = Some(Verdict::failed(Some(cause)));
                 }
                 let class = Some(cause).filter(|cause| *cause != Cause::Unknown);
-                facts.push(EventKind::Error { message: Cow::Owned(message), class, fatal: false });
+                facts.push(ErrorEvent::new(message).class(class));
             }
-            "info" | "warning" => facts.push(EventKind::Activity { message: Cow::Owned(text_of(entry.content)) }),
+            "info" | "warning" => facts.push(Activity::new(text_of(entry.content))),
             _ => json::unrecognized(line, facts),
         }
     }
@@ -223,7 +219,7 @@ impl Log {
             self.end_turn(facts);
             self.verdict = None;
             self.answer.clear();
-            facts.push(EventKind::Prompt { text: Cow::Owned(text.to_owned()) });
+            facts.push(Prompt::new(text.to_owned()));
         }
     }
 
@@ -242,7 +238,7 @@ impl Log {
         for thought in thoughts.iter().skip(message.thoughts) {
             let parts = [&thought.subject, &thought.description].into_iter().flatten().map(|part| &**part);
             let delta = parts.collect::<Vec<_>>().join("\n") + "\n";
-            facts.push(EventKind::Thinking { delta: delta.into(), message_id: None });
+            facts.push(ThinkingDelta::new(delta));
         }
         message.thoughts = message.thoughts.max(thoughts.len());
         let news = message.said.rest(&text).to_owned();
@@ -250,7 +246,7 @@ impl Log {
             if main {
                 self.answer.push(&news);
             }
-            facts.push(EventKind::Text { delta: news.into(), message_id: None });
+            facts.push(TextDelta::new(news));
         }
         let calls = entry.tool_calls.unwrap_or_default();
         if main {
@@ -279,7 +275,7 @@ impl Log {
                 self.tell_session(facts);
             }
             self.in_turn = true;
-            facts.push(EventKind::TurnStart { turn: 0 });
+            facts.push(TurnStart::default());
         }
         if self.open.len() >= OPEN {
             self.open.pop_front();
@@ -290,7 +286,7 @@ impl Log {
     fn tell_usage(&mut self, facts: &mut Facts<'_>) {
         for message in &mut self.open {
             if let Some(spent) = message.spent.take() {
-                let kind = spent.event(message.model.clone().map(Cow::Owned));
+                let kind = spent.event(message.model.clone().map(Cow::Owned)).into();
                 let parent = message.parent.clone().map(Cow::Owned);
                 facts.push_fact(Fact { at: message.at, parent, kind });
             }
@@ -300,7 +296,7 @@ impl Log {
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
             let parent = facts.parent.take();
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
             facts.parent = parent;
         }
     }
@@ -311,15 +307,9 @@ fn told<'a>(calls: &mut Vec<(String, bool)>, call: Call<'a>, facts: &mut Facts<'
     let tool_kind = ToolKind::of_name(&call.name);
     let place = calls.iter().position(|(id, _)| *id == *call.id).unwrap_or_else(|| {
         calls.push((call.id.to_string(), false));
-        facts.push(EventKind::ToolStart {
-            tool_call_id: call.id.0.clone(),
-            name: call.name.0.clone(),
-            input: call.args.map(|raw| Cow::Borrowed(raw.get())),
-            tool_kind,
-            title: None,
-        });
+        facts.push(ToolStart::of_kind(tool_kind, call.id.0.clone(), call.name.0.clone()).input(call.args.map(RawValue::get)));
         if let Some(items) = call.args.filter(|_| tool_kind == ToolKind::Plan).and_then(plan) {
-            facts.push(EventKind::Plan { items });
+            facts.push(Plan::new(items));
         }
         calls.len() - 1
     });
@@ -363,27 +353,17 @@ fn tool_end<'a>(call: Call<'a>, kind: ToolKind, facts: &mut Facts<'a>) {
         None => None,
     };
     let output = shown.or_else(|| given.and_then(|given| given.output.or(given.error)));
-    facts.push(EventKind::ToolEnd {
-        tool_call_id: call.id.0,
-        ok: status == ToolStatus::Ok,
-        output,
-        status,
-        exit_code,
-        duration_ms: None,
-    });
+    facts.push(ToolEnd::new(call.id.0, status).output(output).exit_code(exit_code));
 }
 
 fn file_change<'a>(display: Display<'a>, call: &Str<'a>, facts: &mut Facts<'a>) {
     let (Some(patch), Some(path)) = (display.file_diff, display.file_path.or(display.file_name)) else { return };
     let (added, removed) = diff::count(&patch);
-    facts.push(EventKind::FileChange {
-        path: path.into(),
-        change: if display.is_new_file { Change::Create } else { Change::Update },
-        from: None,
-        diff: Some(patch.0.into()),
-        added: Some(added),
-        removed: Some(removed),
-        tool_call_id: Some(call.0.clone()),
-        source: ChangeSource::Reported,
-    });
+    facts.push(
+        FileChange::new(path, if display.is_new_file { Change::Create } else { Change::Update })
+            .diff(patch.0)
+            .added(added)
+            .removed(removed)
+            .tool_call_id(call.0.clone()),
+    );
 }

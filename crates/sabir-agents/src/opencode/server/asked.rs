@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::Facts;
+use sabir_core::event::{Permission, PermissionOption};
+use sabir_core::json;
+
 use super::super::session::Sessions;
 use super::wire::Question;
-use sabir_core::dialect::Facts;
-use sabir_core::event::{EventKind, PermissionOption};
-use sabir_core::json;
 
 /// How many questions may wait for an answer.
 const WAITING: usize = 256;
@@ -46,7 +47,7 @@ impl Asked {
         let (title, options) = if let Some(asking) = questions.next() {
             let options = asking.options.into_iter().flatten();
             let options = options.map(|choice| PermissionOption { id: choice.label.0.clone(), label: choice.label.0 });
-            (asking.question.0, options.collect())
+            (asking.question.0, options.collect::<Vec<_>>())
         } else {
             let what = event.permission.map_or(Cow::Borrowed("permission"), Cow::from);
             let patterns: Vec<&str> = event.patterns.iter().flatten().map(|pattern| &**pattern).collect();
@@ -60,7 +61,7 @@ impl Asked {
         }
         let waiting = Waiting { title: title.clone().into_owned(), call: tool_call_id.clone().map(Cow::into_owned) };
         self.waiting.insert(id.clone().into_owned(), waiting);
-        facts.push(EventKind::Permission { request_id: id, tool_call_id, title, options: Some(options), decision: None });
+        facts.push(Permission::new(id, title).tool_call_id(tool_call_id).options(options));
         Some(())
     }
 
@@ -73,13 +74,7 @@ impl Asked {
             Cow::Owned(answers.join(", "))
         });
         let decision = event.reply.map(Cow::from).or(answers).unwrap_or(Cow::Borrowed("reject"));
-        facts.push(EventKind::Permission {
-            request_id: id,
-            tool_call_id: call.map(Cow::Owned),
-            title: Cow::Owned(title),
-            options: None,
-            decision: Some(decision),
-        });
+        facts.push(Permission::new(id, title).tool_call_id(call).decision(decision));
         Some(())
     }
 }

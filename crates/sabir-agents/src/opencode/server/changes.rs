@@ -2,13 +2,13 @@
 //!
 //! After a step the server names all files that differ from before it; what became of them, its file watcher tells.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::wire::FileEvent;
 use sabir_core::dialect::Facts;
-use sabir_core::event::{Change, ChangeSource, EventKind};
+use sabir_core::event::{Change, EventKind, FileChange};
 use sabir_core::json::Str;
+
+use super::wire::FileEvent;
 
 /// How many files are watched in a step; of more, only that they changed is known.
 const WATCHED: usize = 1024;
@@ -47,7 +47,7 @@ impl Changes {
     /// Takes note of the changes that a tool call reported.
     pub(super) fn reported(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
-            if let EventKind::FileChange { path, from, .. } = &fact.kind {
+            if let EventKind::FileChange(FileChange { path, from, .. }) = &fact.kind {
                 self.reported.extend([Some(path), from.as_ref()].into_iter().flatten().map(|path| path.clone().into_owned()));
             }
         }
@@ -58,16 +58,7 @@ impl Changes {
         for file in files {
             if self.reported.insert((*file).to_owned()) {
                 let change = self.watched.get(&*file).copied().unwrap_or(Change::Update);
-                facts.push(EventKind::FileChange {
-                    path: Cow::from(file),
-                    change,
-                    from: None,
-                    diff: None,
-                    added: None,
-                    removed: None,
-                    tool_call_id: None,
-                    source: ChangeSource::Reported,
-                });
+                facts.push(FileChange::new(file, change));
             }
         }
     }

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{self, Activity, Prompt, Session, TextDelta, ThinkingDelta, ToolStatus, TurnEnd, TurnStart};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::{Message, Row};
 use crate::parts::ending::{self, Ending};
 use crate::parts::tool::ToolCall;
 use crate::parts::wire::{Failure, FailureData, Part, Span, Tokens};
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, ToolStatus};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the rows of a session, those of its sub-agents after its own.
 #[derive(Default)]
@@ -104,14 +104,13 @@ impl Rows {
     fn say_session(&self, facts: &mut Facts<'_>) {
         let Some(main) = &self.main else { return };
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
-        facts.push(EventKind::Session {
-            session_id: Some(Cow::Owned(main.id.clone())),
-            model: owned(&main.model),
-            cwd: owned(&main.cwd),
-            agent_version: owned(&main.version),
-            permission_mode: None,
-            tools: None,
-        });
+        facts.push(
+            Session::default()
+                .session_id(main.id.clone())
+                .model(owned(&main.model))
+                .cwd(owned(&main.cwd))
+                .agent_version(owned(&main.version)),
+        );
     }
 
     /// The call of the sub-agent that a session is of; `None` for the main session.
@@ -183,14 +182,14 @@ impl Rows {
                 let typed = !json::parse::<Text>(data).is_some_and(|text| text.synthetic);
                 if main && typed {
                     self.ending.step_start();
-                    facts.push(EventKind::Prompt { text: part.text?.into() });
+                    facts.push(Prompt::new(part.text?));
                 }
             }
             _ if self.message.by_user => {}
             "step-start" => {
                 if main {
                     self.ending.step_start();
-                    facts.push(EventKind::TurnStart { turn: 0 });
+                    facts.push(TurnStart::default());
                 }
             }
             "text" if self.message.summary => {}
@@ -200,11 +199,11 @@ impl Rows {
                     self.ending.text(&text);
                 }
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Text { delta: text.0.into(), message_id });
+                facts.push(TextDelta::new(text.0).message_id(message_id));
             }
             "reasoning" => {
                 facts.at = part.time.and_then(Span::end).or(facts.at);
-                facts.push(EventKind::Thinking { delta: part.text?.0.into(), message_id });
+                facts.push(ThinkingDelta::new(part.text?.0).message_id(message_id));
             }
             "tool" => {
                 let call = ToolCall::of(part)?;
@@ -223,7 +222,7 @@ impl Rows {
                 usage.into_iter().for_each(|usage| facts.push(usage));
                 if main {
                     self.ending.step_finish(part.reason.as_deref());
-                    facts.push(EventKind::TurnEnd { turn: 0, stop_reason: part.reason.map(Cow::from) });
+                    facts.push(TurnEnd::default().stop_reason(part.reason));
                 }
             }
             "retry" => {
@@ -232,9 +231,9 @@ impl Rows {
                     failure.data.and_then(|data| data.message).unwrap_or(failure.name).into()
                 });
                 let attempt = retry.attempt.unwrap_or(1);
-                facts.push(EventKind::Retry { attempt, max_attempts: None, delay_ms: None, message });
+                facts.push(event::Retry::new(attempt, message));
             }
-            "compaction" => facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") }),
+            "compaction" => facts.push(Activity::new("conversation compacted")),
             // States of the files, and what was handed to the model.
             "snapshot" | "patch" | "file" | "agent" | "subtask" => {}
             _ => return None,

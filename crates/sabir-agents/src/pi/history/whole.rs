@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 
+use sabir_core::dialect::{End, Facts, Verdict};
+use sabir_core::event::{Activity, Outcome, Prompt, Retry, TurnEnd, TurnStart};
+use sabir_core::json::{self, JsonDialect, StringOr};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
+
 use super::super::stream::Stream;
 use super::super::tools::ToolEnd;
 use super::super::wire::{Block, Message};
 use super::Entry;
 use super::note::outcome_of;
-use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::json::{self, JsonDialect, StringOr};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the log of a session.
 #[derive(Default)]
@@ -45,7 +46,7 @@ impl JsonDialect for Log {
             },
             "compaction" | "branch_summary" | "usage" => {
                 if &*entry.r#type == "compaction" {
-                    facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });
+                    facts.push(Activity::new("conversation compacted"));
                 }
                 let model = entry.model.map(Cow::from).or_else(|| self.stream.model.clone().map(Cow::Owned));
                 if let Some(usage) = entry.usage.and_then(|usage| usage.event(model)) {
@@ -54,7 +55,7 @@ impl JsonDialect for Log {
             }
             "custom_message" => {
                 if let Some(text) = entry.content.filter(|_| entry.display) {
-                    facts.push(EventKind::Activity { message: text.into() });
+                    facts.push(Activity::new(text));
                 }
             }
             // Settings, bookmarks, what extensions keep, and which attempts the model is not shown again.
@@ -93,7 +94,7 @@ impl Log {
             },
             "bashExecution" => {
                 let message = format!("the user ran: {}", message.command.as_deref().unwrap_or_default());
-                facts.push(EventKind::Activity { message: Cow::Owned(message) });
+                facts.push(Activity::new(message));
             }
             // What was sent to the model beside the conversation.
             "system" | "custom" | "hookMessage" | "branchSummary" | "compactionSummary" => {}
@@ -112,7 +113,7 @@ impl Log {
             Some(StringOr::Other(blocks)) => Cow::Owned(blocks.iter().filter_map(|block| block.text.as_deref()).collect()),
             None => Cow::Borrowed(""),
         };
-        facts.push(EventKind::Prompt { text });
+        facts.push(Prompt::new(text));
     }
 
     fn assistant<'a>(&mut self, message: Message<'a>, blocks: Vec<Block<'a>>, facts: &mut Facts<'a>) {
@@ -120,11 +121,11 @@ impl Log {
         if let Some(error) = self.stream.last.as_mut().and_then(|last| last.error.take()) {
             self.failed = self.failed.saturating_add(1);
             let (attempt, message) = (self.failed, Cow::Owned(error));
-            facts.push(EventKind::Retry { attempt, max_attempts: None, delay_ms: None, message });
+            facts.push(Retry::new(attempt, message));
         } else {
             self.failed = 0;
         }
-        facts.push(EventKind::TurnStart { turn: 0 });
+        facts.push(TurnStart::default());
         self.in_turn = true;
         self.stream.begin(&message, facts);
         let others = self.stream.message_end(message, blocks, facts);
@@ -140,7 +141,7 @@ impl Log {
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
             let stop_reason = self.stream.last.as_ref().map(|last| Cow::Owned(last.reason.clone()));
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason });
+            facts.push(TurnEnd::default().stop_reason(stop_reason));
         }
     }
 }

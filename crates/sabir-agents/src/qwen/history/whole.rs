@@ -3,17 +3,20 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use sabir_core::dialect::{End, Facts, Held, Verdict};
+use sabir_core::diff;
+use sabir_core::event::{
+    Activity, Cause, Change, ErrorEvent, EventKind, FileChange, Final, Outcome, Plan, Prompt, Retry, Session, Text, TextDelta,
+    ThinkingDelta, ToolEnd, ToolKind, ToolStart, ToolStatus, TurnEnd, TurnStart,
+};
+use sabir_core::json::{self, JsonDialect, Str};
+use sabir_core::line::Line;
+use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::tools::{exit_code, plan, refused};
 use super::{Call, Entry, Telemetry, Topic, is_typed};
-use sabir_core::dialect::{End, Facts, Held, Verdict};
-use sabir_core::diff;
-use sabir_core::event::{Cause, Change, ChangeSource, EventKind, Outcome, Text, ToolKind, ToolStatus};
-use sabir_core::json::{self, JsonDialect, Str};
-use sabir_core::line::Line;
-use sabir_core::time::Timestamp;
 
 /// Reads the log of a session.
 #[derive(Default)]
@@ -99,7 +102,7 @@ impl JsonDialect for Log {
             // What the CLI tells the model by itself.
             ("user", _) => {
                 if let Some(text) = entry.system_payload.and_then(|payload| payload.display_text) {
-                    facts.push(EventKind::Activity { message: text.into() });
+                    facts.push(Activity::new(text));
                 }
             }
             ("assistant", _) => self.assistant(entry, facts),
@@ -109,10 +112,10 @@ impl JsonDialect for Log {
                 None => json::unrecognized(line, facts),
             },
             ("system", Some("chat_compression")) => {
-                facts.push(EventKind::Activity { message: Cow::Borrowed("conversation compacted") });
+                facts.push(Activity::new("conversation compacted"));
             }
             ("system", Some("rewind")) => {
-                facts.push(EventKind::Activity { message: Cow::Borrowed("conversation cut back") });
+                facts.push(Activity::new("conversation cut back"));
             }
             ("system", Some(subtype)) if is_housekeeping(subtype) => {}
             _ => json::unrecognized(line, facts),
@@ -127,7 +130,7 @@ impl JsonDialect for Log {
         self.end_turn(facts);
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         if verdict.outcome == Outcome::Completed && !self.answer.is_blank() {
-            facts.push(EventKind::Final { text: Cow::Owned(self.answer.take()) });
+            facts.push(Final::new(self.answer.take()));
         }
         verdict
     }
@@ -142,14 +145,13 @@ impl Log {
             .is_some_and(|(known, model)| known == id && (entry.model.is_none() || model.as_deref() == entry.model.as_deref()));
         if !told {
             self.session = Some((id.to_owned(), entry.model.as_deref().map(str::to_owned)));
-            facts.push(EventKind::Session {
-                session_id: entry.session_id.clone().map(Cow::from),
-                model: entry.model.clone().map(Cow::from),
-                cwd: entry.cwd.clone().map(Cow::from),
-                agent_version: entry.version.clone().map(Cow::from),
-                permission_mode: None,
-                tools: None,
-            });
+            facts.push(
+                Session::default()
+                    .session_id(entry.session_id.clone())
+                    .model(entry.model.clone())
+                    .cwd(entry.cwd.clone())
+                    .agent_version(entry.version.clone()),
+            );
         }
     }
 
@@ -164,13 +166,13 @@ impl Log {
         self.end_turn(facts);
         self.verdict = None;
         self.answer.clear();
-        facts.push(EventKind::Prompt { text: Cow::Owned(text) });
+        facts.push(Prompt::new(text));
     }
 
     fn assistant<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
         self.recovered(facts);
         self.end_turn(facts);
-        facts.push(EventKind::TurnStart { turn: 0 });
+        facts.push(TurnStart::default());
         self.in_turn = true;
         // A response that was cut off has no figures.
         let mut outcome = if entry.usage_metadata.is_some() { Outcome::Completed } else { Outcome::Incomplete };
@@ -179,11 +181,11 @@ impl Log {
         for piece in entry.message.into_iter().flat_map(|message| message.parts) {
             match (piece.text.and_then(Text::from_json), piece.function_call) {
                 (Some(delta), _) if piece.thought == Some(true) => {
-                    facts.push(EventKind::Thinking { delta, message_id: message_id.clone() });
+                    facts.push(ThinkingDelta::new(delta).message_id(message_id.clone()));
                 }
                 (Some(delta), _) => {
                     self.answer.push(&delta);
-                    facts.push(EventKind::Text { delta, message_id: message_id.clone() });
+                    facts.push(TextDelta::new(delta).message_id(message_id.clone()));
                 }
                 (None, Some(call)) => {
                     outcome = Outcome::Incomplete;
@@ -236,8 +238,7 @@ impl Log {
             output = display.output.take().filter(|_| display.truncated != Some(true)).or(output);
             file_change(display, created, &id, facts);
         }
-        let ok = status == ToolStatus::Ok;
-        facts.push(EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code: code, duration_ms });
+        facts.push(ToolEnd::new(id, status).output(output).exit_code(code).duration_ms(duration_ms));
     }
 
     fn telemetry<'a>(&mut self, event: Telemetry<'a>, facts: &mut Facts<'a>) {
@@ -257,14 +258,14 @@ impl Log {
                     facts.push(usage);
                 } else {
                     self.tell_usage(facts);
-                    self.usage = Some(usage.into_owned());
+                    self.usage = Some(EventKind::from(usage).into_owned());
                 }
             }
             Topic::Error => {
                 let message = event.error_message.map_or_else(|| "the request failed".to_owned(), |text| text.0.into_owned());
                 let cause = Cause::of_error(event.status_code, &message);
                 if facts.parent.is_some() {
-                    facts.push(EventKind::Error { message: Cow::Owned(message), class: Some(cause), fatal: false });
+                    facts.push(ErrorEvent::new(message).class(cause));
                 } else {
                     self.recovered(facts);
                     self.failed = Some((message, cause));
@@ -289,14 +290,7 @@ impl Log {
             _ => ToolStatus::Error,
         };
         tool_start(Call { id: Some(id.clone()), name: event.function_name, args: event.function_args }, facts);
-        facts.push(EventKind::ToolEnd {
-            tool_call_id: id.into(),
-            ok: status == ToolStatus::Ok,
-            output: None,
-            status,
-            exit_code: None,
-            duration_ms: event.duration_ms,
-        });
+        facts.push(ToolEnd::new(id, status).duration_ms(event.duration_ms));
     }
 
     fn opened(&mut self, call: &Call<'_>) {
@@ -314,7 +308,7 @@ impl Log {
             Some((message, _)) => {
                 self.attempts = self.attempts.saturating_add(1);
                 let (attempt, message) = (self.attempts, Cow::Owned(message));
-                facts.push(EventKind::Retry { attempt, max_attempts: None, delay_ms: None, message });
+                facts.push(Retry::new(attempt, message));
             }
             None => self.attempts = 0,
         }
@@ -323,13 +317,13 @@ impl Log {
     /// Tells a failure that was not tried again.
     fn tell_failure(&mut self, fatal: bool, facts: &mut Facts<'_>) -> Option<Cause> {
         let (message, cause) = self.failed.take()?;
-        facts.push(EventKind::Error { message: Cow::Owned(message), class: Some(cause), fatal });
+        facts.push(ErrorEvent::new(message).class(cause).fatal(fatal));
         Some(cause)
     }
 
     fn end_turn(&mut self, facts: &mut Facts<'_>) {
         if std::mem::take(&mut self.in_turn) {
-            facts.push(EventKind::TurnEnd { turn: 0, stop_reason: None });
+            facts.push(TurnEnd::default());
         }
     }
 }
@@ -366,15 +360,11 @@ fn tool_start<'a>(call: Call<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = call.name.map(Cow::from).unwrap_or_default();
     let tool_kind = ToolKind::of_name(&name);
     let plan = call.args.filter(|_| tool_kind == ToolKind::Plan).and_then(plan);
-    facts.push(EventKind::ToolStart {
-        tool_call_id: call.id.map(Cow::from).unwrap_or_default(),
-        name,
-        input: call.args.map(|args| Cow::Borrowed(args.get())),
-        tool_kind,
-        title: None,
-    });
+    facts.push(
+        ToolStart::of_kind(tool_kind, call.id.map(Cow::from).unwrap_or_default(), name).input(call.args.map(RawValue::get)),
+    );
     if let Some(items) = plan {
-        facts.push(EventKind::Plan { items });
+        facts.push(Plan::new(items));
     }
 }
 
@@ -387,14 +377,11 @@ fn is_creation(display: &Display<'_>, told: &str) -> bool {
 fn file_change<'a>(display: Display<'a>, created: bool, call: &Str<'a>, facts: &mut Facts<'a>) {
     let (Some(patch), Some(path)) = (display.file_diff, display.file_path.or(display.file_name)) else { return };
     let (added, removed) = diff::count(&patch);
-    facts.push(EventKind::FileChange {
-        path: path.into(),
-        change: if created { Change::Create } else { Change::Update },
-        from: None,
-        diff: Some(patch.0.into()),
-        added: Some(added),
-        removed: Some(removed),
-        tool_call_id: Some(call.0.clone()),
-        source: ChangeSource::Reported,
-    });
+    facts.push(
+        FileChange::new(path, if created { Change::Create } else { Change::Update })
+            .diff(patch.0)
+            .added(added)
+            .removed(removed)
+            .tool_call_id(call.0.clone()),
+    );
 }

@@ -1,7 +1,8 @@
 //! Texts cut at a number of bytes, but never within a character.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hasher as _};
+
+use crate::history::id_of;
 
 /// Longest id or name that a fold keeps as it is, in bytes.
 const NAME_BYTES: usize = 256;
@@ -45,11 +46,10 @@ pub fn name(text: &str) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
-/// Digest of an id of any length, for who only compares ids of one run.
+/// Digest of an id of any length. It is the same in every build: names that were cut are stored with it, in the overviews
+/// of a hub.
 pub fn digest(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    hasher.finish()
+    id_of(text)
 }
 
 #[cfg(test)]
@@ -63,6 +63,7 @@ mod tests {
         assert!(name(&one).len() <= NAME_BYTES && name(&one).contains('…'));
         assert_ne!(name(&one), name(&other));
         assert_eq!(name(&one), name(&one.clone()));
+        assert!(name(&one).ends_with("…2f9e218a22317657"), "the digest stays the same: {}", name(&one));
         assert_eq!(name("claude-opus-4-5"), "claude-opus-4-5");
         assert_eq!(name(&"x".repeat(NAME_BYTES)), "x".repeat(NAME_BYTES));
         assert_eq!((ellipsis("äöü", 6), ellipsis("äöü", 5)), ("äöü".into(), "ä…".into()));

@@ -148,6 +148,10 @@ mod tests {
         ] {
             assert_eq!(matches(MESSAGE, &pattern(text)), expected, "{text}");
         }
+        // The texts of a message are apart: no word and no phrase goes on from one to the next.
+        let apart = br#"{"type":"log","payload":{"a":"by ","b":"one","c":"par","d":"ser"}}"#;
+        assert!(matches(apart, &pattern("one by par")));
+        assert!(!matches(apart, &pattern("\"by one\"")) && !matches(apart, &pattern("parser")));
         assert_eq!(of(br#"{"type":"event","payload":{"text":"fixed"}}"#), "");
         assert_eq!(of(b"{"), "");
     }

@@ -125,6 +125,8 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
     assert_eq!(names("text=parser").await, "old");
     assert_eq!(names("text=NINE%20lines").await, "", "all words are together in one text");
     assert_eq!(names("text=NINE").await, "new");
+    assert_eq!(names("prefix=o").await, "old");
+    assert_eq!(names("prefix=ld").await, "", "not the beginning");
     assert_eq!(names("agent=claude-code&status=running").await, "");
     assert_eq!(hub.get("/v1/agents").await.json(), json!({ "agents": ["claude-code"] }));
     let first = hub.get("/v1/sessions?limit=1").await.json();

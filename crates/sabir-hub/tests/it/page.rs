@@ -2,9 +2,9 @@
 
 use sabir_hub::Entrance;
 use sabir_protocol::SUBPROTOCOL;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::client::{Reply, Setup, closed_hub, open_hub};
+use crate::client::{Reply, Running, Setup, closed_hub, open_hub};
 
 #[tokio::test]
 async fn the_page_runs_its_own_script_and_nothing_else() {
@@ -59,6 +59,18 @@ fn cookie_of(reply: &Reply) -> Option<String> {
     Some(set.split(';').next()?.to_owned())
 }
 
+/// What the audit log says of one kind of event, without the times.
+fn audited(hub: &Running, what: &str) -> Vec<Value> {
+    let lines = crate::client::file(hub.folder.path(), "audit.jsonl");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut lines: Vec<Value> = lines.filter(|line| line["what"] == what).collect();
+    for line in &mut lines {
+        assert!(line["at"].take().is_string());
+        line.as_object_mut().expect("an object").remove("at");
+    }
+    lines
+}
+
 #[tokio::test]
 async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     let hub = closed_hub().await;
@@ -74,6 +86,9 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     let expected = format!("set-cookie: sabir-{port}={token}; path=/; httponly; samesite=strict");
     assert!(entered.head.lines().any(|line| line == expected), "{}", entered.head);
     let cookie = cookie_of(&entered).expect("a cookie");
+    let signed_in = json!({"who": "127.0.0.1", "what": "login", "token": id, "scopes": ["operate"]});
+    assert_eq!(audited(&hub, "login"), [signed_in], "refused ones are none");
+    assert!(!crate::client::file(hub.folder.path(), "audit.jsonl").contains(&token), "only the id of a token is in it");
 
     let own = format!("http://{}", hub.address);
     let other = "http://127.0.0.1:1".to_owned();
@@ -112,8 +127,12 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     // Signing out deletes the cookie and leaves a token that was not made by signing in; revoking ends both.
     let out = hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &own)], b"").await;
     assert!(out.status == 204 && out.head.contains("max-age=0"), "{}", out.head);
-    assert_eq!(hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &other)], b"").await.status, 403);
+    // The second one has no `Origin` that could be refused before it gets there.
+    for headers in [&[][..], &[("Sec-Fetch-Site", "same-site")], &[("Origin", other.as_str())]] {
+        assert_eq!(ask("POST", "/v1/logout", headers).await, 403, "{headers:?}");
+    }
     assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
+    assert_eq!(audited(&hub, "token_revoked"), [json!(null); 0]);
     let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
     assert_eq!(events.status().await, 200);
     hub.log.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
@@ -135,6 +154,9 @@ async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
         statuses.push(hub.request(method, path, &[("Cookie", &cookie), ("Origin", &own)], b"").await.status);
     }
     assert_eq!(statuses, [200, 204, 401]);
+    let (login, logout) = (audited(&hub, "login"), audited(&hub, "token_revoked"));
+    assert_eq!((login.len(), logout.len()), (1, 1));
+    assert_eq!(logout[0], json!({"who": "127.0.0.1", "what": "token_revoked", "token": login[0]["token"], "scopes": ["watch"]}));
 }
 
 #[tokio::test]

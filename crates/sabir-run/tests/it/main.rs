@@ -7,8 +7,9 @@ mod output;
 mod quiescence;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sabir_core::event::{Event, EventKind, Final, Outcome, RunId, Unrecognized};
@@ -28,16 +29,27 @@ impl Sink for Kept {
     }
 }
 
+/// Writes an executable file. A shell writes it: a file that this process has open for writing is inherited by what other
+/// tests start at the same moment, and can't be executed until they have closed it (`ETXTBSY`).
+fn write_program(path: &Path, text: &str) {
+    let mut shell = Command::new("/bin/sh");
+    let mut shell =
+        shell.args(["-c", r#"cat >"$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped()).spawn().expect("a shell");
+    shell.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+    assert!(shell.wait().expect("it ends").success());
+}
+
 /// A script in a folder of its own that plays Claude Code.
 fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
     let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
-    fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    write_program(&program, &format!("#!/bin/sh\n{text}\n"));
     let command = agent.command(&Request { prompt: "do it", ..Request::default() }).expect("a command");
     let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
-    Plan { run_id: RunId::from("test-run"), grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+    // Processes that hide are found by the id of their run, so each test has its own.
+    let run_id = RunId::from(folder.path().display().to_string());
+    Plan { run_id, grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
 }
 
 /// Runs of this process have a reaper.

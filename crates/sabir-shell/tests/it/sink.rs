@@ -182,6 +182,29 @@ fn what_is_not_there_in_time_is_counted() {
     });
 }
 
+#[test]
+fn only_the_composed_log_is_missing() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = folder.path().join("kept");
+        let outbox = open(&folder.path().join("home"));
+        write(&outbox, 10);
+        // No file can have this name.
+        std::fs::create_dir_all(kept.join("sessions/s%201/messages.json/x")).expect("made");
+        // However slow the disk is, there is a time in which the segment gets there.
+        let mut ended = Ended::Unsent(10);
+        for doubled in 0..9 {
+            let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_millis(200 << doubled)));
+            let sink = Sink::folder(&kept, &session()).expect("a sink");
+            ended = sink.run(Arc::clone(&outbox), finished).await;
+            if ended != Ended::Unsent(10) {
+                break;
+            }
+        }
+        assert_eq!(ended, Ended::Unsent(0));
+    });
+}
+
 /// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
 #[test]
 fn a_bucket_has_the_log_too() {

@@ -9,6 +9,8 @@ mod command_line;
 mod delivered;
 mod drift;
 #[cfg(unix)]
+mod earlier_build;
+#[cfg(unix)]
 mod export;
 #[cfg(unix)]
 mod faults;

@@ -3,11 +3,13 @@
 // The core is pure, its tests read files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod agents;
+#[path = "../common/mod.rs"]
+mod common;
 mod detection;
-mod fixtures;
 mod launch;
 mod laws;
-mod ledgers;
+mod logs;
 mod records;
 mod run;
 mod seeds;

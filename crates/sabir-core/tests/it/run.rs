@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus, UsageScope};
 use sabir_core::time::Timestamp;
-use sabir_core::view::{self, Options};
+use sabir_core::view::Options;
+
+use crate::common::writers::show;
 
 /// The events of one run, numbered and a second apart.
 pub(crate) struct Run {
@@ -139,16 +141,6 @@ pub(crate) fn tool_start(id: &'static str, name: &'static str, input: Option<&'s
 pub(crate) fn tool_end(id: &'static str, status: ToolStatus, output: &'static str, exit_code: Option<i32>) -> EventKind<'static> {
     let (ok, output) = (status == ToolStatus::Ok, Some(output.into()));
     EventKind::ToolEnd { tool_call_id: id.into(), ok, output, status, exit_code, duration_ms: Some(1_000) }
-}
-
-pub(crate) fn show(events: &[Event<'_>], name: &str, options: &Options) -> String {
-    let mut view = (view::find(name).expect("a view").new)(options);
-    let mut out = Vec::new();
-    for event in events {
-        view.event(event, &mut out);
-    }
-    view.end(&mut out);
-    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
 pub(crate) fn records(events: &[Event<'_>], name: &str, options: &Options) -> Vec<serde_json::Value> {

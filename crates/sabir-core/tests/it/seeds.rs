@@ -9,7 +9,7 @@ use sabir_core::line::{Line, Source};
 use sabir_core::view::Options;
 use serde_json::{Value, json};
 
-use crate::fixtures::decode;
+use crate::common::fixture::decode;
 use crate::run::{Run, records};
 
 fn stream(agent: &str, input: &str) -> Vec<Event<'static>> {

@@ -86,9 +86,12 @@ fn table(name: &str) -> Result<String> {
         "agents" => Ok(agents()),
         "capabilities" => Ok(capabilities()),
         "histories" => Ok(histories()),
+        "keys" => keys(),
         "kinds" => kinds(),
         "words" => words(),
-        other => bail!("there is no table `{other}`; there are `agents`, `capabilities`, `histories`, `kinds` and `words`"),
+        other => {
+            bail!("there is no table `{other}`; there are `agents`, `capabilities`, `histories`, `keys`, `kinds` and `words`")
+        }
     }
 }
 
@@ -145,6 +148,12 @@ fn histories() -> String {
         let _ = writeln!(text, "| `{}` | {} | {} |", agent.id, paths.join(", "), variables.join(", "));
     }
     text
+}
+
+/// The keys of the terminal UI. A test of that crate keeps the file equal to its key table, so that this command need not build it.
+fn keys() -> Result<String> {
+    let path = "crates/sabir-tui/tests/it/keys.md";
+    std::fs::read_to_string(crate::root().join(path)).with_context(|| format!("could not read {path}"))
 }
 
 /// Every kind of event and its fields; a question mark says that a field may be absent.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sabir_core::launch::{Permission, PromptTransport, Request, Session};
+use sabir_test_support::snapshot;
 
 /// What may be asked, and what it is called in the list.
 fn requests() -> Vec<(&'static str, Request<'static>)> {
@@ -51,12 +52,7 @@ fn listed() -> String {
 #[test]
 fn command_lines_are_as_they_were_seen_to_work() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/launch.txt");
-    let listed = listed();
-    if std::env::var_os("SABIR_UPDATE").is_some() {
-        std::fs::write(&path, &listed).expect("written");
-    }
-    let expected = std::fs::read_to_string(&path).expect("fixtures/launch.txt");
-    assert_eq!(listed, expected, "SABIR_UPDATE=1 writes the list anew");
+    snapshot::assert(&path, &listed());
 }
 
 #[test]

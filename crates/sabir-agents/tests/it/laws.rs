@@ -1,75 +1,12 @@
-//! The laws hold for whatever bytes come in: random ones, and recordings that were damaged in every way we know.
+//! The laws hold for any bytes: random ones, and recordings that were damaged in every way we know.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::Event;
-use sabir_core::fold::SessionResult;
-use sabir_core::laws;
-use sabir_core::line::{LineBuffer, RawLine, Source};
 use serde_json::Value;
 
-use crate::fixtures;
-
-/// Every agent, and the one that the stream tells.
-fn starts() -> impl Iterator<Item = (String, Start)> {
-    let registry = sabir_agents::builtin();
-    let named = registry.iter().map(|agent| (agent.id.to_string(), Start::of(agent.clone())));
-    named.chain([("auto".to_owned(), Start::detect(registry.clone()))]).collect::<Vec<_>>().into_iter()
-}
-
-/// Decodes a stream that comes in chunks.
-fn decode_chunks<'b>(start: Start, chunks: impl IntoIterator<Item = &'b [u8]>, end: &End) -> Vec<Event<'static>> {
-    fn read(decoder: &mut Decoder, line: &RawLine<'_>, events: &mut Vec<Event<'static>>) {
-        let mut own = Vec::new();
-        decoder.line(&line.to_line(None, Source::Stdout), &mut own);
-        events.extend(own.into_iter().map(Event::into_owned));
-    }
-    let mut decoder = Decoder::new(start);
-    let mut lines = LineBuffer::default();
-    let mut events = Vec::new();
-    for chunk in chunks {
-        lines.push(chunk);
-        while let Some(line) = lines.next_line() {
-            read(&mut decoder, &line, &mut events);
-        }
-    }
-    if let Some(line) = lines.finish() {
-        read(&mut decoder, &line, &mut events);
-    }
-    decoder.end(end, &mut events);
-    events
-}
-
-/// Cuts bytes into chunks of the sizes given, over and over.
-fn chunked<'b>(mut bytes: &'b [u8], sizes: &'b [usize]) -> impl Iterator<Item = &'b [u8]> {
-    let mut sizes = sizes.iter().cycle();
-    std::iter::from_fn(move || {
-        let size = (*sizes.next()?).clamp(1, bytes.len().max(1));
-        let (chunk, rest) = bytes.split_at_checked(size)?;
-        bytes = rest;
-        Some(chunk)
-    })
-}
-
-/// Decodes with every agent and checks everything that must hold for any stream.
-fn check_all(bytes: &[u8], sizes: &[usize], end: &End) {
-    for (agent, start) in starts() {
-        let events = fixtures::decode(start.clone(), bytes, end);
-        if let Err(broken) = laws::check(&events) {
-            let told: Vec<String> = events.iter().map(|event| serde_json::to_string(event).expect("JSON")).collect();
-            panic!("{agent}: {broken}\n{}", told.join("\n"));
-        }
-        let in_chunks = decode_chunks(start, chunked(bytes, sizes), end);
-        assert!(events == in_chunks, "{agent}: chunks make a difference");
-        let mut fold = SessionResult::fold();
-        for event in &events {
-            fold.event(event);
-        }
-        serde_json::to_string(&fold.finish()).expect("a result is JSON");
-    }
-}
+use crate::common::fixture;
+use crate::common::invariants::check_all;
 
 /// One way to damage a stream; the numbers choose where.
 #[derive(Debug, Clone)]
@@ -224,15 +161,15 @@ fn config(cases: u32) -> ProptestConfig {
 
 /// What the properties found once.
 #[test]
-fn found_before() {
+fn hold_for_what_was_found_before() {
     let total_of_its_own = r#"{"kind":"usage","inputTokens":3,"outputTokens":4,"totalTokens":1284,"scope":"message"}"#;
     check_all(total_of_its_own.as_bytes(), &[1], &End::default());
 }
 
 #[test]
-fn damaged_recordings_keep_the_laws() {
+fn hold_for_damaged_recordings() {
     let recordings: Vec<Vec<u8>> =
-        fixtures::all().into_iter().map(|fixture| fixture.input).filter(|input| !input.is_empty()).collect();
+        fixture::all().into_iter().map(|fixture| fixture.input).filter(|input| !input.is_empty()).collect();
     if recordings.is_empty() {
         return;
     }
@@ -243,31 +180,22 @@ fn damaged_recordings_keep_the_laws() {
     });
 }
 
-#[test]
-fn whole_recordings_keep_the_laws() {
-    for fixture in fixtures::all() {
-        for size in [1, 7, 4096] {
-            check_all(&fixture.input, &[size], &fixture.end());
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(config(2_000))]
 
     #[test]
-    fn any_bytes_keep_the_laws(bytes in proptest::collection::vec(any::<u8>(), 0..400), sizes in chunk_sizes(), end in an_end()) {
+    fn hold_for_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400), sizes in chunk_sizes(), end in an_end()) {
         check_all(&bytes, &sizes, &end);
     }
 
     #[test]
-    fn any_text_keeps_the_laws(text in "([a-z<>/:{}\\[\\]\",0-9é\u{2028} \\\\]|\r?\n|___|\"type\":){0,200}", sizes in chunk_sizes(), end in an_end()) {
+    fn hold_for_any_text(text in "([a-z<>/:{}\\[\\]\",0-9é\u{2028} \\\\]|\r?\n|___|\"type\":){0,200}", sizes in chunk_sizes(), end in an_end()) {
         check_all(text.as_bytes(), &sizes, &end);
     }
 
     /// Lines that are JSON with the words that agents use, in no order that any agent prints.
     #[test]
-    fn any_json_keeps_the_laws(lines in proptest::collection::vec(json(), 0..12), sizes in chunk_sizes(), end in an_end()) {
+    fn hold_for_any_json(lines in proptest::collection::vec(json(), 0..12), sizes in chunk_sizes(), end in an_end()) {
         let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
         check_all(lines.join("\n").as_bytes(), &sizes, &end);
     }

@@ -3,17 +3,16 @@
 // The core is pure, its tests read files.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod agents;
+#[path = "../common/mod.rs"]
+mod common;
 mod detection;
-mod fixtures;
 mod launch;
 mod laws;
-mod ledgers;
+mod logs;
 mod records;
 mod run;
 mod seeds;
 mod views;
 
-/// The built-in agent of that name.
-fn agent(name: &str) -> std::sync::Arc<sabir_core::agent::Agent> {
-    std::sync::Arc::clone(sabir_agents::builtin().find(name).expect("a known agent"))
-}
+use common::agent;

@@ -6,54 +6,11 @@ use sabir_core::dialect::End;
 use sabir_core::event::{Event, EventKind, Outcome, TextDelta, ToolStatus, ToolUpdate};
 use sabir_core::export::Options;
 use sabir_core::fold::SessionResult;
-use sabir_export::jobs::Jobs;
 use serde_json::Value;
 
-use crate::fixtures;
-use crate::run::{Run, show};
-
-/// Asserts that these bytes are JSON Lines, and returns the values.
-#[track_caller]
-fn lines(text: &str, what: &str) -> Vec<Value> {
-    assert!(text.is_empty() || text.ends_with('\n'), "{what}: the last line has no end");
-    assert!(!text.contains('\r'), "{what}: a carriage return");
-    let value = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{what}: {error} in {line:?}"));
-    text.split_terminator('\n').map(value).collect()
-}
-
-/// Writes the events with every writer of the crate, and checks every record.
-#[track_caller]
-fn check_all_writers(events: &[Event<'_>], what: &str) {
-    for options in [Options::default(), Options { events: true, logs: true, partial_bytes: 64, ..Options::default() }] {
-        for entry in sabir_export::FORMATS {
-            lines(&show(events, entry.name, &options), &format!("{what}: {}", entry.name));
-        }
-        let mut jobs = Jobs::new(&options);
-        let mut files: Vec<_> = events.iter().flat_map(|event| jobs.event(event)).collect();
-        files.extend(jobs.end());
-        for file in files {
-            lines(&(file.json + "\n"), &format!("{what}: {}", file.name));
-        }
-    }
-    let (mut written, mut result) = (Vec::new(), SessionResult::fold());
-    for event in events {
-        event.write_json(&mut written);
-        written.push(b'\n');
-        result.event(event);
-    }
-    let result = result.finish();
-    for call in &result.tool_calls {
-        call.write_json(None, &mut written);
-        written.push(b'\n');
-    }
-    lines(&String::from_utf8(written).expect("UTF-8"), what);
-    let json = serde_json::to_string(&result).expect("a result");
-    lines(&(json.clone() + "\n"), &format!("{what}: result"));
-    // A result that was written over several lines is one line again.
-    let pretty = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&json).expect("JSON")).expect("JSON");
-    let read: SessionResult = serde_json::from_str(&pretty).expect("a result");
-    lines(&(serde_json::to_string(&read).expect("a result") + "\n"), &format!("{what}: result that was read"));
-}
+use crate::common::fixture;
+use crate::common::writers::{check_all, lines, show};
+use crate::run::Run;
 
 /// A run whose calls have these arguments: told at the start, told late, of a command, of a sub-agent.
 fn run_with(arguments: &str) -> Vec<Event<'static>> {
@@ -79,9 +36,9 @@ fn run_with(arguments: &str) -> Vec<Event<'static>> {
 }
 
 #[test]
-fn arguments_over_several_lines_are_one_line_with_the_same_value() {
+fn keep_arguments_of_several_lines_in_one() {
     let events = run_with("{\n  \"path\": \".\",\r\n  \"depth\": 2\n}");
-    check_all_writers(&events, "pretty-printed");
+    check_all(&events, "pretty-printed");
     let want = serde_json::json!({ "path": ".", "depth": 2 });
     let envelope = lines(&show(&events, "envelope", &Options::default()), "envelope");
     assert!(envelope.iter().any(|message| message["type"] == "tool_event" && message["payload"]["args"] == want));
@@ -91,15 +48,6 @@ fn arguments_over_several_lines_are_one_line_with_the_same_value() {
     events.iter().for_each(|event| result.event(event));
     let args = result.finish().tool_calls[0].args.as_ref().map(|args| args.get().to_owned());
     assert_eq!(args.as_deref(), Some(r#"{"path":".","depth":2}"#));
-}
-
-#[test]
-fn records_of_every_fixture_are_lines() {
-    for fixture in fixtures::all() {
-        let start = Start::of(crate::agent(&fixture.agent));
-        let events = fixtures::decode(start, &fixture.input, &End::default());
-        check_all_writers(&events, &fixture.folder.display().to_string());
-    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -143,13 +91,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_arguments_give_records_that_are_lines(arguments in any_arguments()) {
-        check_all_writers(&run_with(&arguments), "generated");
+    fn are_lines_for_any_arguments(arguments in any_arguments()) {
+        check_all(&run_with(&arguments), "generated");
     }
 
     /// The same through a decoder, so that texts are in the form in which a line brought them.
     #[test]
-    fn any_arguments_of_a_stream_give_records_that_are_lines(arguments in any_arguments(), inline in any::<bool>()) {
+    fn are_lines_for_any_arguments_of_a_stream(arguments in any_arguments(), inline in any::<bool>()) {
         let input = match serde_json::from_str::<Value>(&arguments) {
             // The arguments as a value: the line is then one that has no line feed.
             Ok(_) if inline => arguments.replace('\n', " "),
@@ -163,6 +111,6 @@ proptest! {
              {{\"type\":\"result\",\"result\":{text}}}\n"
         );
         let start = Start::of(crate::agent("claude-code"));
-        check_all_writers(&fixtures::decode(start, stream.as_bytes(), &End::default()), "decoded");
+        check_all(&fixture::decode(start, stream.as_bytes(), &End::default()), "decoded");
     }
 }

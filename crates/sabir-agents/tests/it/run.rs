@@ -9,6 +9,8 @@ use sabir_core::event::{
 use sabir_core::export::Options;
 use sabir_core::time::Timestamp;
 
+use crate::common::writers::show;
+
 /// The events of one run, numbered and a second apart.
 pub(crate) struct Run {
     pub(crate) events: Vec<Event<'static>>,
@@ -103,16 +105,6 @@ pub(crate) fn tool_start(id: &'static str, name: &'static str, input: Option<&'s
 
 pub(crate) fn tool_end(id: &'static str, status: ToolStatus, output: &'static str, exit_code: Option<i32>) -> EventKind<'static> {
     ToolEnd::new(id, status).output(output).exit_code(exit_code).duration_ms(1_000).into()
-}
-
-pub(crate) fn show(events: &[Event<'_>], name: &str, options: &Options) -> String {
-    let mut view = (sabir_export::find(name).expect("a view").new)(options);
-    let mut out = Vec::new();
-    for event in events {
-        view.event(event, &mut out);
-    }
-    view.end(&mut out);
-    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
 pub(crate) fn records(events: &[Event<'_>], name: &str, options: &Options) -> Vec<serde_json::Value> {

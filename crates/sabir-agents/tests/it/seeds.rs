@@ -10,7 +10,7 @@ use sabir_core::export::Options;
 use sabir_core::line::{Line, Source};
 use serde_json::{Value, json};
 
-use crate::fixtures::decode;
+use crate::common::fixture::decode;
 use crate::run::{Run, records};
 
 fn stream(agent: &str, input: &str) -> Vec<Event<'static>> {

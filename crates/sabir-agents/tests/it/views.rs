@@ -1,6 +1,6 @@
 //! Every view over one run written by hand, compared with `fixtures/views/<view>.jsonl`, and what must hold for any run.
 //!
-//! `SABIR_UPDATE=1` writes the expected files anew; read the diff.
+//! `SABIR_UPDATE=1` rewrites the expected files; read the diff.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,9 +12,11 @@ use sabir_core::event::{
     PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope,
 };
 use sabir_core::export::Options;
+use sabir_test_support::snapshot;
 use serde_json::Value;
 
-use crate::run::{Run, show, tool_end, tool_start};
+use crate::common::writers::show;
+use crate::run::{Run, tool_end, tool_start};
 
 /// A run in which everything happens once.
 fn eventful() -> Run {
@@ -90,22 +92,11 @@ fn options() -> Options {
 }
 
 #[test]
-fn views_say_what_is_expected() {
+fn write_what_is_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/views");
-    let mut wrong = Vec::new();
-    for entry in sabir_export::FORMATS {
-        let path = folder.join(format!("{}.jsonl", entry.name));
-        let got = eventful().shown(entry.name, &options());
-        if std::env::var_os("SABIR_UPDATE").is_some() {
-            fs::write(&path, &got).expect("the fixture can be written");
-        }
-        let want = fs::read_to_string(&path).unwrap_or_default();
-        if want != got {
-            let line = want.lines().zip(got.lines()).position(|(want, got)| want != got);
-            wrong.push(format!("{} differs, first in line {:?}", path.display(), line.map(|line| line + 1)));
-        }
-    }
-    assert!(wrong.is_empty(), "{}\n(SABIR_UPDATE=1 writes the expected files anew)", wrong.join("\n"));
+    let check = |name| snapshot::check(&folder.join(format!("{name}.jsonl")), &eventful().shown(name, &options())).err();
+    let failed: Vec<String> = sabir_export::FORMATS.iter().filter_map(|entry| check(entry.name)).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]

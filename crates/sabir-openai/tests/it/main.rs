@@ -3,7 +3,6 @@
 
 mod confined;
 mod failures;
-mod server;
 mod talk;
 mod tools;
 
@@ -15,6 +14,7 @@ use sabir_core::event::{Event, EventKind, Outcome, ToolEnd, ToolStatus};
 use sabir_core::fold::SessionResult;
 use sabir_core::{laws, line};
 use sabir_openai::{Commands, Config, Key, Permission};
+use sabir_test_support::openai_server as server;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,4 +1,4 @@
-//! A small HTTP server with a script: what it answers, request by request, and what it was asked.
+//! A scripted HTTP server that speaks as an OpenAI-compatible endpoint, and records its requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// One answer of the script.
-#[derive(Clone)]
-pub(crate) struct Answer {
+/// One response of the script.
+#[derive(Debug, Clone)]
+pub struct Answer {
     status: u16,
     headers: Vec<String>,
     body: String,
@@ -16,22 +16,28 @@ pub(crate) struct Answer {
     cut: bool,
 }
 
-/// A request that came.
+/// A recorded request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    pub(crate) head: String,
-    pub(crate) body: Value,
+pub struct Asked {
+    /// The path of the request line.
+    pub path: String,
+    /// Request line and headers.
+    pub head: String,
+    /// The JSON body.
+    pub body: Value,
 }
 
-pub(crate) struct Server {
-    pub(crate) url: String,
+/// A server on the loopback interface.
+#[derive(Debug)]
+pub struct Server {
+    /// The base URL of the API.
+    pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    /// Serves the script on a port of this machine.
-    pub(crate) fn new(script: impl IntoIterator<Item = Answer>) -> Self {
+    /// Serves the script, one response per request, on a free port.
+    pub fn new(script: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -49,8 +55,8 @@ impl Server {
         Self { url, asked }
     }
 
-    /// What it was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("the list").clone()
     }
 }
@@ -82,35 +88,39 @@ fn write(stream: &mut TcpStream, answer: &Answer) {
 }
 
 impl Answer {
-    pub(crate) fn header(mut self, header: impl Into<String>) -> Self {
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, header: impl Into<String>) -> Self {
         self.headers.push(header.into());
         self
     }
 
-    pub(crate) fn cut(self) -> Self {
+    /// Closes the connection before all of the body was sent.
+    #[must_use]
+    pub fn cut(self) -> Self {
         Self { cut: true, ..self }
     }
 }
 
 /// An error with a JSON body.
-pub(crate) fn error(status: u16, body: impl Into<Value>) -> Answer {
+pub fn error(status: u16, body: impl Into<Value>) -> Answer {
     let body = body.into();
     Answer { status, headers: vec!["content-type: application/json".into()], body: body.to_string(), cut: false }
 }
 
 /// A JSON object instead of a stream.
-pub(crate) fn whole(body: &Value) -> Answer {
+pub fn whole(body: &Value) -> Answer {
     error(200, body.clone())
 }
 
 /// A stream of those events.
-pub(crate) fn stream(events: &[Value]) -> Answer {
+pub fn stream(events: &[Value]) -> Answer {
     let body = events.iter().fold(String::new(), |body, event| body + "data: " + &event.to_string() + "\n\n");
     Answer { status: 200, headers: vec!["content-type: text/event-stream".into()], body, cut: false }
 }
 
 /// A response that says a text in two pieces.
-pub(crate) fn says(text: &str) -> Answer {
+pub fn says(text: &str) -> Answer {
     let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).expect("a boundary");
     let delta = |piece: &str| json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0, "delta": piece});
     let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": text}]});
@@ -124,7 +134,7 @@ pub(crate) fn says(text: &str) -> Answer {
 }
 
 /// A response that calls tools: name and arguments of each.
-pub(crate) fn calls(calls: &[(&str, Value)]) -> Answer {
+pub fn calls(calls: &[(&str, Value)]) -> Answer {
     let mut events = Vec::new();
     for (index, (name, arguments)) in calls.iter().enumerate() {
         let arguments = arguments.to_string();
@@ -138,7 +148,7 @@ pub(crate) fn calls(calls: &[(&str, Value)]) -> Answer {
 }
 
 /// The last event of a response: input, the cached part of it, output, the reasoning part of that.
-pub(crate) fn completed(input: u64, cached: u64, output: u64, reasoning: u64) -> Value {
+pub fn completed(input: u64, cached: u64, output: u64, reasoning: u64) -> Value {
     json!({"type": "response.completed", "response": {
         "id": "resp_1", "status": "completed", "model": "test-model-1",
         "usage": {
@@ -150,12 +160,12 @@ pub(crate) fn completed(input: u64, cached: u64, output: u64, reasoning: u64) ->
 }
 
 /// A chunk of a chat completion.
-pub(crate) fn chunk(delta: impl Into<Value>, finish: Option<&str>) -> Value {
+pub fn chunk(delta: impl Into<Value>, finish: Option<&str>) -> Value {
     let delta = delta.into();
     json!({"id": "chat_1", "object": "chat.completion.chunk", "model": "test-model-1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
 /// The chunk with the tokens.
-pub(crate) fn chat_usage(input: u64, cached: u64, output: u64) -> Value {
+pub fn chat_usage(input: u64, cached: u64, output: u64) -> Value {
     json!({"id": "chat_1", "choices": [], "usage": {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output, "prompt_tokens_details": {"cached_tokens": cached}}})
 }

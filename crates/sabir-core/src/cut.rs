@@ -10,22 +10,22 @@ const NAME_BYTES: usize = 256;
 const ELLIPSIS: char = '…';
 
 /// The last place up to `at` where a character begins, or the end.
-pub(crate) fn before(text: &str, at: usize) -> usize {
+pub fn before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|place| text.is_char_boundary(*place)).unwrap_or(0)
 }
 
 /// The first place from `at` on where a character begins, or the end.
-pub(crate) fn after(text: &str, at: usize) -> usize {
+pub fn after(text: &str, at: usize) -> usize {
     (at..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }
 
 /// At most so many bytes of the beginning.
-pub(crate) fn head(text: &str, bytes: usize) -> &str {
+pub fn head(text: &str, bytes: usize) -> &str {
     &text[..before(text, bytes)]
 }
 
 /// At most so many bytes; a text that was cut ends with an ellipsis.
-pub(crate) fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
+pub fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
     }
@@ -36,7 +36,7 @@ pub(crate) fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
 
 /// An id or name of bounded size. Of a longer one it is the beginning, an ellipsis and a digest of all of it, so that the
 /// same names stay the same and different ones different.
-pub(crate) fn name(text: &str) -> Cow<'_, str> {
+pub fn name(text: &str) -> Cow<'_, str> {
     if text.len() <= NAME_BYTES {
         return Cow::Borrowed(text);
     }
@@ -48,7 +48,7 @@ pub(crate) fn name(text: &str) -> Cow<'_, str> {
 
 /// Digest of an id of any length. It is the same in every build: names that were cut are stored with it, in the overviews
 /// of a hub.
-pub(crate) fn digest(text: &str) -> u64 {
+pub fn digest(text: &str) -> u64 {
     id_of(text)
 }
 

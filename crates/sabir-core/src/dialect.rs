@@ -6,14 +6,15 @@
 
 mod said;
 mod seen;
+pub mod text;
 
 use std::borrow::Cow;
 
 pub use said::Said;
-pub(crate) use seen::Seen;
+pub use seen::RecentIds;
 
 use crate::cut;
-use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout};
+use crate::event::{Accounting, Cause, Detection, EventKind, Outcome, Text, Timeout, Unrecognized};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -22,8 +23,8 @@ pub trait Dialect: Send {
     /// Reads one line of standard output. A line may hold any number of facts.
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>);
 
-    /// Whose run it is, when the stream is a recording and its first lines say so.
-    fn recorded(&self, _: &str) -> Option<Recorded> {
+    /// Header of a recorded stream, if the line is one.
+    fn recording_header(&self, _: &str) -> Option<RecordingHeader> {
         None
     }
 
@@ -63,8 +64,8 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Adds a fact with the head that is set.
-    pub fn push(&mut self, kind: EventKind<'a>) {
-        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind });
+    pub fn push(&mut self, kind: impl Into<EventKind<'a>>) {
+        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind: kind.into() });
     }
 
     /// Adds a fact that has its own head.
@@ -74,7 +75,7 @@ impl<'a> Facts<'a> {
 
     /// Keeps a line that no rule knows.
     pub fn unrecognized(&mut self, r#type: Option<Cow<'a, str>>, line: &Line<'a>) {
-        self.push(EventKind::Unrecognized { r#type, raw: line.text.clone() });
+        self.push(Unrecognized::new(line.text.clone()).r#type(r#type));
     }
 
     /// Whether no fact was pushed.
@@ -104,23 +105,30 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Fact<'_> {
+impl<'a> Fact<'a> {
+    /// A fact without a head.
+    pub fn new(kind: impl Into<EventKind<'a>>) -> Self {
+        Self { at: None, parent: None, kind: kind.into() }
+    }
+
     /// Copies what is borrowed from the line.
     pub fn into_owned(self) -> Fact<'static> {
         Fact { at: self.at, parent: self.parent.map(|text| Cow::Owned(text.into_owned())), kind: self.kind.into_owned() }
     }
 }
 
-/// How a recorded run began.
+/// What a `started` event says, in a stream that begins with a recorded one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordingHeader {
     /// Id of the agent.
     pub agent: String,
     /// Its version.
     pub agent_version: Option<String>,
     /// How the agent was found.
     pub detection: Option<Detection>,
-    /// When.
+    /// How it composes its token counts.
+    pub accounting: Option<Accounting>,
+    /// When the run started.
     pub at: Option<Timestamp>,
 }
 

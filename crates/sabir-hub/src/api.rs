@@ -12,7 +12,7 @@ use axum::{Extension, Json};
 use futures_util::stream;
 use sabir_core::fold::{Overview, Phase, SessionResult};
 use sabir_core::time::Timestamp;
-use sabir_core::view::envelope::overview::{LogResults, Omitted};
+use sabir_protocol::envelope::overview::{LogResults, Omitted};
 use sabir_protocol::{Code, Refusal, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

@@ -15,8 +15,8 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderValue;
 use axum::response::Response;
-use sabir_core::view::envelope::read;
 use sabir_protocol::batch::{self, HEAD, NotABatch};
+use sabir_protocol::envelope::read;
 use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SUBPROTOCOL, SessionId, VERSION};
 use tokio::sync::OwnedSemaphorePermit;
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use sabir_core::fold::Overview;
-use sabir_core::view::envelope::overview::LogOverview;
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::overview::LogOverview;
 
 use crate::lock::locked;
 use crate::log::{Limit, Log, Session, Stored, Trouble};

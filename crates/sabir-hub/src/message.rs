@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
-use sabir_core::view::envelope::read::{Events, Message};
+use sabir_protocol::envelope::read::{Events, Message};
 use sabir_protocol::{Code, Refusal};
 
 use crate::auth::Deed;

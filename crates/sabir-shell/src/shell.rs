@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabir_core::event::{Cause, Outcome};
-use sabir_core::view::Options;
+use sabir_core::export::Options;
 use sabir_protocol::{Code, Order, Refusal, Taken};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};

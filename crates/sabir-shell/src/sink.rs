@@ -29,7 +29,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig};
-use sabir_core::view::envelope::read;
+use sabir_protocol::envelope::read;
 use sabir_protocol::{Code, Refusal, SessionId};
 use sabir_store::private;
 use tokio::sync::watch;

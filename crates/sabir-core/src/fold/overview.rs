@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::session_result::{CostSource, Status, dollars};
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::cut;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Exited, Permission, Prompt, Session, Started, ToolEnd, ToolStart};
 use crate::price::Table;
 use crate::time::Timestamp;
 
@@ -199,7 +199,7 @@ impl OverviewFold {
             }
         };
         match &event.kind {
-            EventKind::Started { agent, agent_version, .. } => {
+            EventKind::Started(Started { agent, agent_version, .. }) => {
                 note(&mut seen.agent, Some(agent));
                 note(&mut seen.agent_version, agent_version.as_deref());
                 seen.runs += 1;
@@ -209,7 +209,7 @@ impl OverviewFold {
                 self.open.clear();
                 self.asked.clear();
             }
-            EventKind::Session { session_id, model, cwd, agent_version, .. } if main => {
+            EventKind::Session(Session { session_id, model, cwd, agent_version, .. }) if main => {
                 note(&mut seen.agent_session_id, session_id.as_deref());
                 note(&mut seen.model, model.as_deref());
                 if let Some(cwd) = cwd {
@@ -217,20 +217,20 @@ impl OverviewFold {
                 }
                 note(&mut seen.agent_version, agent_version.as_deref());
             }
-            EventKind::Prompt { text } => self.asks(text),
-            EventKind::TurnStart { .. } => seen.turns += 1,
-            EventKind::ToolStart { tool_call_id, name, .. } => {
+            EventKind::Prompt(Prompt { text, .. }) => self.asks(text),
+            EventKind::TurnStart(_) => seen.turns += 1,
+            EventKind::ToolStart(ToolStart { tool_call_id, name, .. }) => {
                 seen.tool_calls += 1;
                 if self.open.len() < MOST_OPEN {
                     self.open.push((cut::digest(tool_call_id), cut::name(name).into_owned()));
                 }
             }
-            EventKind::ToolEnd { tool_call_id, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, .. }) => {
                 let ended = cut::digest(tool_call_id);
                 self.open.retain(|(id, _)| *id != ended);
             }
-            EventKind::FileChange { .. } => seen.file_changes += 1,
-            EventKind::Permission { request_id, decision, .. } => {
+            EventKind::FileChange(_) => seen.file_changes += 1,
+            EventKind::Permission(Permission { request_id, decision, .. }) => {
                 let request = cut::digest(request_id);
                 if decision.is_some() {
                     self.asked.remove(&request);
@@ -239,8 +239,8 @@ impl OverviewFold {
                 }
                 seen.phase = if self.asked.is_empty() { Phase::Running } else { Phase::Asking };
             }
-            EventKind::Error { .. } => seen.errors += 1,
-            EventKind::Exited { outcome, .. } => {
+            EventKind::Error(_) => seen.errors += 1,
+            EventKind::Exited(Exited { outcome, .. }) => {
                 seen.phase = Status::of(*outcome).into();
                 self.open.clear();
                 self.asked.clear();

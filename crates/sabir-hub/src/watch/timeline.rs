@@ -16,7 +16,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use sabir_core::fold::timeline::{Clipping, merged};
-use sabir_core::view::envelope::timeline::LogTimeline;
+use sabir_protocol::envelope::timeline::LogTimeline;
 use serde::Deserialize;
 
 use super::{BEGINNING, Wanted, Watcher, event_stream, still_there};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use sabir_agents::builtin;
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_core::line::{RawLine, Source};
 use sabir_hub::log::local::Sources;
@@ -42,7 +43,7 @@ impl Machine {
     }
 
     async fn hub(&self) -> Running {
-        let places = Places { home: Some(self.0.path().to_path_buf()), ..Places::default() };
+        let places = Places { home: Some(self.0.path().to_path_buf()), registry: builtin(), ..Places::default() };
         let sources = Sources { places, home: Some(self.home()), zone: TimeZone::UTC };
         Setup { local: Some(sources), ..Setup::default() }.start().await
     }

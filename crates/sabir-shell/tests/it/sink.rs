@@ -11,9 +11,8 @@ use sabir_shell::courier::Ended;
 use sabir_shell::outbox::{Outbox, Place};
 use sabir_shell::sink::Sink;
 use sabir_store::Home;
+use sabir_test_support::python::S3;
 use tokio::sync::watch;
-
-use crate::python::S3;
 
 fn session() -> SessionId {
     "s 1".parse().expect("a session")
@@ -212,7 +211,7 @@ fn a_bucket_has_the_log_too() {
     if std::env::var_os(INSIDE).is_some() {
         return in_a_bucket();
     }
-    let Some(s3) = S3::start() else { return };
+    let Some(s3) = S3::start(Path::new(env!("CARGO_TARGET_TMPDIR"))) else { return };
     s3.ask("s3.create_bucket(Bucket='logs')");
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])

@@ -49,7 +49,8 @@ impl Kept {
 
     /// The agents that sessions are of.
     pub(super) fn agents(&self) -> Vec<String> {
-        let agents: BTreeSet<&str> = self.list().past.sessions.iter().map(|logged| logged.agent.id.0).collect();
+        let list = self.list();
+        let agents: BTreeSet<&str> = list.past.sessions.iter().map(|logged| logged.agent.id.as_str()).collect();
         agents.into_iter().map(str::to_owned).collect()
     }
 

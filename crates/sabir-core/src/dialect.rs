@@ -226,7 +226,8 @@ impl HeldTexts {
 
 /// Text that grows up to a limit: what a dialect keeps of a message whose end it must wait for.
 ///
-/// A run may print for days; beyond the limit the head is kept and the rest is only in the deltas.
+/// A run may print for days; beyond the limit the head is kept, with an ellipsis at its end, and the rest is only in the
+/// deltas.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Held {
     text: String,
@@ -238,7 +239,13 @@ impl Held {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: &str) {
-        self.text.push_str(cut::head(piece, Self::LIMIT.saturating_sub(self.text.len())));
+        let room = Self::LIMIT.saturating_sub(self.text.len());
+        if piece.len() <= room {
+            self.text.push_str(piece);
+        } else if room > 0 || !self.text.ends_with(cut::ELLIPSIS) {
+            self.text.push_str(cut::head(piece, room));
+            self.text.push(cut::ELLIPSIS);
+        }
     }
 
     /// Replaces all of it.

@@ -23,7 +23,7 @@ pub use stretch::Stretch;
 use crate::agent::DialectEntry;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 10;
+pub const REVISION: u32 = 11;
 
 /// Where an agent keeps its logs and how they are read.
 #[derive(Debug, Clone, Copy)]

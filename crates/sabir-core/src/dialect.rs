@@ -274,3 +274,19 @@ impl Held {
         std::mem::take(&mut self.text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Held;
+
+    #[test]
+    fn held_text_is_cut_once_and_marked() {
+        let mut held = Held::default();
+        held.push(&"x".repeat(Held::LIMIT));
+        assert!(!held.as_str().ends_with('…'), "it is complete");
+        for piece in ["y", "", "zä"] {
+            held.push(piece);
+        }
+        assert!(held.as_str().ends_with("xx…") && held.as_str().len() == Held::LIMIT + 3);
+    }
+}

@@ -279,6 +279,16 @@ mod tests {
     }
 
     #[test]
+    fn places_beyond_the_most_kinds_are_counted() {
+        let mut drift = Drift::new(Shapes::parse(KNOWN));
+        let line = |number| format!(r#"{{"type":"say","field{number}":1}}"#);
+        (0..super::KINDS).for_each(|number| drift.line(&line(number)));
+        assert_eq!(drift.unlisted(), 0);
+        [0, super::KINDS, super::KINDS + 1].map(line).iter().for_each(|line| drift.line(line));
+        assert_eq!((drift.news().len(), drift.unlisted()), (super::KINDS, 2));
+    }
+
+    #[test]
     fn a_new_field_and_a_new_type_are_told_with_a_sample_without_words() {
         let found = news(r#"{"type":"say","mood":{"name":"secret","level":3},"parts":[{"type":"image"},{"type":"image"}]}"#);
         let expected = [

@@ -53,8 +53,8 @@ fn a_log_says_the_same_in_short_and_whole() {
         }
         assert_eq!(ledger.outcome.unwrap_or(Outcome::Incomplete), ended, "{}", fixture.folder.display());
         // Some logs tell calls and no figures: those belong to no response.
-        let noted: u32 = ledger.responses.iter().map(|response| u32::from(response.calls)).sum();
-        let noted = noted + u32::from(ledger.calls);
+        let noted: u32 = ledger.responses.iter().map(|response| response.calls).sum();
+        let noted = noted + ledger.calls;
         assert_eq!(noted, calls, "calls of {}", fixture.folder.display());
         assert_eq!(ledger.bad_lines, 0, "{}", fixture.folder.display());
     }

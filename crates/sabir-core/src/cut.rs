@@ -7,7 +7,7 @@ use crate::history::id_of;
 /// Longest id or name that a fold keeps as it is, in bytes.
 const NAME_BYTES: usize = 256;
 /// What stands for the rest of a text that was cut.
-const ELLIPSIS: char = '…';
+pub(crate) const ELLIPSIS: char = '…';
 
 /// The last place up to `at` where a character begins, or the end.
 pub fn before(text: &str, at: usize) -> usize {

@@ -234,7 +234,8 @@ impl HeldTexts {
 
 /// Text that grows up to a limit: what a dialect keeps of a message whose end it must wait for.
 ///
-/// A run may print for days; beyond the limit the head is kept and the rest is only in the deltas.
+/// A run may print for days; beyond the limit the head is kept, with an ellipsis at its end, and the rest is only in the
+/// deltas.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Held {
     text: String,
@@ -246,7 +247,13 @@ impl Held {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: &str) {
-        self.text.push_str(cut::head(piece, Self::LIMIT.saturating_sub(self.text.len())));
+        let room = Self::LIMIT.saturating_sub(self.text.len());
+        if piece.len() <= room {
+            self.text.push_str(piece);
+        } else if room > 0 || !self.text.ends_with(cut::ELLIPSIS) {
+            self.text.push_str(cut::head(piece, room));
+            self.text.push(cut::ELLIPSIS);
+        }
     }
 
     /// Replaces all of it.
@@ -273,5 +280,21 @@ impl Held {
     /// Takes it out.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Held;
+
+    #[test]
+    fn held_text_is_cut_once_and_marked() {
+        let mut held = Held::default();
+        held.push(&"x".repeat(Held::LIMIT));
+        assert!(!held.as_str().ends_with('…'), "it is complete");
+        for piece in ["y", "", "zä"] {
+            held.push(piece);
+        }
+        assert!(held.as_str().ends_with("xx…") && held.as_str().len() == Held::LIMIT + 3);
     }
 }

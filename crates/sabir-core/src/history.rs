@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::agent::DialectSpec;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 10;
+pub const REVISION: u32 = 11;
 
 /// Where an agent keeps its session logs and how they are read.
 #[derive(Clone)]

@@ -284,7 +284,7 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage, registry: &Registry
         }
         ledger.version = result.agent_version.or(ledger.version);
         session = result.session_id;
-        let mut calls = u16::try_from(result.tool_calls).unwrap_or(u16::MAX);
+        let mut calls = u32::try_from(result.tool_calls).unwrap_or(u32::MAX);
         for share in result.models {
             let (spent, undivided) = share.spent();
             let name = share.model.unwrap_or_default();

@@ -43,7 +43,7 @@ pub struct Ledger {
     /// The last response was told by a line of its own; a sum that comes after it tells it again.
     pub recorded: bool,
     /// Tool calls whose response is not told, or not yet.
-    pub calls: u16,
+    pub calls: u32,
     /// When each thread began whose lines are in this log, and its number: the log's own first, then the one it begins
     /// with a copy of, then the one that that begins with a copy of.
     pub threads: Vec<(i64, u64)>,
@@ -69,7 +69,7 @@ pub struct Response {
     /// An index into [`Ledger::models`].
     pub model: u16,
     /// The number of tool calls in it.
-    pub calls: u16,
+    pub calls: u32,
     /// Its tokens.
     pub spent: Spent,
     /// Its cost, where the log says something about it; else the price table may know.
@@ -288,7 +288,8 @@ impl Ledger {
     pub fn entitle(&mut self, prompt: &str) {
         let line = prompt.trim().lines().next().unwrap_or_default();
         if self.title.is_none() && !line.is_empty() {
-            self.title = Some(line.chars().take(TITLE).collect());
+            let end = line.char_indices().nth(TITLE).map_or(line.len(), |(at, _)| at);
+            self.title = Some([&line[..end], if end < line.len() { "…" } else { "" }].concat());
         }
     }
 
@@ -401,6 +402,6 @@ mod tests {
         ledger.entitle("  \n ");
         ledger.entitle(&format!("\n{}\nmore", "é".repeat(500)));
         ledger.entitle("second");
-        assert_eq!(ledger.title, Some("é".repeat(120)));
+        assert_eq!(ledger.title, Some("é".repeat(120) + "…"), "what was cut is marked");
     }
 }

@@ -5,7 +5,7 @@
 //! grown becomes a [`Ledger`] again.
 //!
 //! ```text
-//! head:  where each part ends, u32 │ first i64 │ last i64 │ bad lines u64 │ calls u16 │ moments u8 │ outcome u8
+//! head:  where each part ends, u32 │ first i64 │ last i64 │ bad lines u64 │ calls u32 │ moments u8 │ outcome u8
 //! parts: session │ parent │ cwd │ version │ title │ models │ claimed │ stretches │ keys │ records │ state
 //! ```
 //!
@@ -67,7 +67,7 @@ const FIRST: usize = 4 * PARTS;
 const LAST: usize = FIRST + 8;
 const BAD_LINES: usize = LAST + 8;
 const CALLS: usize = BAD_LINES + 8;
-const MOMENTS: usize = CALLS + 2;
+const MOMENTS: usize = CALLS + 4;
 const OUTCOME: usize = MOMENTS + 1;
 const HEAD: usize = OUTCOME + 1;
 
@@ -157,8 +157,8 @@ impl Account {
     }
 
     /// Tool calls whose response is not told.
-    pub fn calls(&self) -> u16 {
-        u16::from_le_bytes(self.field(CALLS))
+    pub fn calls(&self) -> u32 {
+        u32::from_le_bytes(self.field(CALLS))
     }
 
     /// Lines that are not what the agent writes.

@@ -109,6 +109,10 @@ fn look(named: Option<&'static Arc<Agent>>, mut input: Input, found: &mut Found)
     if drift.as_ref().is_none_or(Drift::is_blank) && registry().find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {
         warning(&format!("{}: the fields of {agent} here are not known, so only its event types are compared", input.name));
     }
+    let unlisted = drift.as_ref().map_or(0, Drift::unlisted);
+    if unlisted > 0 {
+        warning(&format!("{}: too many fields are new to list them all; {unlisted} places are not counted", input.name));
+    }
     let news = found.entry((agent, version)).or_default();
     let fields = drift.iter().flat_map(Drift::news).map(|(name, news)| (("field", name.clone()), news.clone()));
     let types = types.into_iter().map(|(name, news)| (("type", name), news));

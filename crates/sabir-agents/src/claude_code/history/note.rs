@@ -236,7 +236,7 @@ fn assistant(ledger: &mut Ledger, line: &Line<'_>) {
         ledger.forget_calls();
     }
     let calls = message.call.iter().chain(&message.more_calls).filter(|id| ledger.is_new_call_of(response, id)).count();
-    let calls = u16::try_from(calls).unwrap_or(u16::MAX);
+    let calls = u32::try_from(calls).unwrap_or(u32::MAX);
     let Some(spent) = message.spent else {
         ledger.calls = ledger.calls.saturating_add(calls);
         return;

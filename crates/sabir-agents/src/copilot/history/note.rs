@@ -125,7 +125,7 @@ struct Usage<'a> {
     #[serde(borrow, default)]
     api_call_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
-    num_tool_calls: Option<u16>,
+    num_tool_calls: Option<u32>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     accounting: Option<Accounting<'a>>,
     input_tokens: Option<u64>,

@@ -95,7 +95,7 @@ fn spoken(ledger: &mut Ledger, id: &str, message: &Message<'_>, at: Option<i64>)
                 id: id_of(id),
                 at: at.unwrap_or(0),
                 model,
-                calls: u16::try_from(calls).unwrap_or(u16::MAX),
+                calls: u32::try_from(calls).unwrap_or(u32::MAX),
                 spent: Spent::default(),
                 cost: None,
             });

@@ -214,7 +214,7 @@ fn answered(ledger: &mut Ledger, answer: &Answer<'_>) {
         id: id_of(answer.id.unwrap_or_default()),
         at: at.unwrap_or(0),
         model,
-        calls: u16::try_from(answer.calls).unwrap_or(u16::MAX),
+        calls: u32::try_from(answer.calls).unwrap_or(u32::MAX),
         spent: tokens.spent(),
         cost: None,
     });

@@ -203,7 +203,7 @@ fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) ->
             ledger.outcome = refused.or_else(|| stopped.as_deref().map(outcome_of));
             // The calls of an attempt that failed are never made.
             let is_failed = matches!(message.stop_reason, Some(b"error" | b"aborted"));
-            let calls = if is_failed { 0 } else { u16::try_from(message.calls).unwrap_or(u16::MAX) };
+            let calls = if is_failed { 0 } else { u32::try_from(message.calls).unwrap_or(u32::MAX) };
             let usage = message.usage.as_ref().filter(|usage| usage.spent.total() > 0);
             let Some(usage) = usage else {
                 ledger.calls = ledger.calls.saturating_add(calls);
@@ -217,7 +217,7 @@ fn message_noted(ledger: &mut Ledger, message: &Message<'_>, at: Option<i64>) ->
     Ok(())
 }
 
-fn respond(ledger: &mut Ledger, id: &[u8], model: Option<u16>, at: Option<i64>, usage: &Usage, calls: u16) {
+fn respond(ledger: &mut Ledger, id: &[u8], model: Option<u16>, at: Option<i64>, usage: &Usage, calls: u32) {
     let Usage { spent, cost } = *usage;
     let model = model.or(ledger.model).unwrap_or_else(|| ledger.model_number("unknown"));
     ledger.respond(Response {
@@ -288,7 +288,7 @@ mod tests {
         for line in [answer("error", 10, 1), answer("aborted", 10, 2), answer("toolUse", 10, 3), answer("toolUse", 0, 4)] {
             note(&mut ledger, line.as_bytes());
         }
-        let of_responses: Vec<u16> = ledger.responses.iter().map(|response| response.calls).collect();
+        let of_responses: Vec<u32> = ledger.responses.iter().map(|response| response.calls).collect();
         assert_eq!((of_responses, ledger.calls, ledger.spent().input), (vec![0, 0, 1], 1, 30));
     }
 

@@ -75,7 +75,7 @@ mod tests {
         let small = Spent { input: 127, cache_read: 128, cache_write: 300, output: 0, cache_write_1h: 1, reasoning: 1 << 20 };
         let large = Spent { cache_read: u64::MAX, reasoning: 1 << 63, ..small };
         for cost in [None, Some(Paid::Unknown), Some(Paid::Reported(0.25)), Some(Paid::Computed(1e-9))] {
-            let response = |id, at, spent| Response { id, at, model: 513, calls: u16::MAX, spent, cost, copied: true };
+            let response = |id, at, spent| Response { id, at, model: 513, calls: u32::MAX, spent, cost, copied: true };
             let list = [
                 response(7, 1_000, small),
                 response(u64::MAX, 0, large),

@@ -1,4 +1,4 @@
-//! The table of agents, and that each of them has fixtures.
+//! The registry of agents, and that each of them has fixtures.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ fn have_a_file_a_title_and_dialects_with_names_of_their_own() {
     let core = Path::new(env!("CARGO_MANIFEST_DIR"));
     for agent in &sabir_agents::builtin() {
         let id = agent.id.as_str();
-        assert!(core.join(format!("src/agent/{}.rs", id.replace('-', "_"))).is_file(), "{id}: no file in src/agent/");
+        assert!(core.join(format!("src/{}.rs", id.replace('-', "_"))).is_file(), "{id}: no file in src/");
         assert!(!agent.dialects.is_empty() && !agent.title.is_empty(), "{id}: no dialect or no title");
         for dialect in &agent.dialects {
             let count = agent.dialects.iter().filter(|other| other.name == dialect.name).count();

@@ -41,8 +41,8 @@ fn detect(line: &str) -> Match {
 /// The kind that a JSON object gives itself.
 fn kind_of(line: &str) -> Option<Str<'_>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         kind: Str<'a>,
     }
     json::parse::<Head<'_>>(line).map(|head| head.kind)

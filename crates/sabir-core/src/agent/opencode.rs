@@ -55,14 +55,11 @@ const SERVER: DialectEntry = DialectEntry {
 
 /// What a line is known by.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Head<'a> {
-    #[serde(borrow)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow)]
     properties: Option<&'a RawValue>,
-    #[serde(borrow)]
     directory: Option<&'a RawValue>,
-    #[serde(borrow)]
     payload: Option<&'a RawValue>,
 }
 

@@ -35,7 +35,6 @@ pub(super) struct Fields<'a> {
     pub(super) tools: Option<Vec<Word<'a>>>,
     pub(super) turn: Option<u32>,
     pub(super) stop_reason: Option<Word<'a>>,
-    #[serde(borrow)]
     pub(super) delta: Option<Text<'a>>,
     pub(super) message_id: Option<Word<'a>>,
     pub(super) tool_call_id: Option<Word<'a>>,
@@ -43,10 +42,8 @@ pub(super) struct Fields<'a> {
     pub(super) input: Option<Word<'a>>,
     pub(super) tool_kind: Option<ToolKind>,
     pub(super) title: Option<Word<'a>>,
-    #[serde(borrow)]
     pub(super) output_delta: Option<Text<'a>>,
     pub(super) ok: Option<bool>,
-    #[serde(borrow)]
     pub(super) output: Option<Text<'a>>,
     pub(super) status: Option<ToolStatus>,
     pub(super) exit_code: Option<i32>,
@@ -54,7 +51,6 @@ pub(super) struct Fields<'a> {
     pub(super) path: Option<Word<'a>>,
     pub(super) change: Option<Change>,
     pub(super) from: Option<Word<'a>>,
-    #[serde(borrow)]
     pub(super) diff: Option<Text<'a>>,
     pub(super) added: Option<u64>,
     pub(super) removed: Option<u64>,

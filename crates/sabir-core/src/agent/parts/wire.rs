@@ -13,32 +13,28 @@ use crate::time::Timestamp;
 
 /// A part of a message.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct Part<'a> {
-    #[serde(borrow)]
     pub(in crate::agent) r#type: Str<'a>,
-    #[serde(borrow)]
     pub(in crate::agent) id: Option<Str<'a>>,
-    #[serde(borrow, rename = "messageID")]
+    #[serde(rename = "messageID")]
     pub(in crate::agent) message_id: Option<Str<'a>>,
-    #[serde(borrow, rename = "sessionID")]
+    #[serde(rename = "sessionID")]
     pub(in crate::agent) session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(in crate::agent) text: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) time: Option<Span>,
-    #[serde(borrow)]
     pub(in crate::agent) tool: Option<Str<'a>>,
-    #[serde(borrow, rename = "callID")]
+    #[serde(rename = "callID")]
     pub(in crate::agent) call_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(in crate::agent) state: Option<ToolState<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) reason: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) tokens: Option<Tokens>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) cost: Option<f64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) files: Option<Vec<Str<'a>>>,
 }
 
@@ -61,18 +57,16 @@ impl Span {
 
 /// How far a tool call is.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct ToolState<'a> {
-    #[serde(borrow)]
     pub(in crate::agent) status: Str<'a>,
-    #[serde(borrow)]
     pub(in crate::agent) input: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) output: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) error: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) title: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(in crate::agent) metadata: Option<Unread<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) time: Option<Span>,
@@ -80,51 +74,52 @@ pub(in crate::agent) struct ToolState<'a> {
 
 /// What tools say beside their output; each tool has its own fields.
 #[derive(Deserialize, Default)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct Metadata<'a> {
     #[serde(default)]
     pub(in crate::agent) exit: Exit,
     /// The output so far, of a command that runs.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) output: Option<Text<'a>>,
     /// The session of a sub-agent.
-    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
+    #[serde(default, deserialize_with = "json::lenient", rename = "sessionId")]
     pub(in crate::agent) session_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) todos: Option<Vec<Todo<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) filepath: Option<Str<'a>>,
     /// Whether the file was there before it was written.
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) exists: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) filediff: Option<FileDiff<'a>>,
     /// Of several edits of one call.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) results: Option<Vec<Edited<'a>>>,
     /// Of a patch.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) files: Option<Vec<FileDiff<'a>>>,
 }
 
 /// One of several edits.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct Edited<'a> {
-    #[serde(borrow)]
     pub(in crate::agent) filediff: Option<FileDiff<'a>>,
 }
 
 /// A change of a file.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct FileDiff<'a> {
-    #[serde(borrow, alias = "filePath")]
+    #[serde(alias = "filePath")]
     pub(in crate::agent) file: Str<'a>,
-    #[serde(borrow, alias = "diff")]
+    #[serde(alias = "diff")]
     pub(in crate::agent) patch: Option<Str<'a>>,
     pub(in crate::agent) additions: Option<u64>,
     pub(in crate::agent) deletions: Option<u64>,
-    #[serde(borrow)]
     pub(in crate::agent) r#type: Option<Str<'a>>,
-    #[serde(borrow, rename = "movePath")]
+    #[serde(rename = "movePath")]
     pub(in crate::agent) move_path: Option<Str<'a>>,
 }
 
@@ -146,10 +141,9 @@ impl<'de> Deserialize<'de> for Exit {
 
 /// A step of the agent's plan.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct Todo<'a> {
-    #[serde(borrow)]
     content: Str<'a>,
-    #[serde(borrow)]
     status: Option<Str<'a>>,
 }
 
@@ -220,18 +214,17 @@ impl Tokens {
 
 /// An error by name.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(in crate::agent) struct Failure<'a> {
-    #[serde(borrow)]
     pub(in crate::agent) name: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) data: Option<FailureData<'a>>,
 }
 
 /// What is known of an error.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(in crate::agent) struct FailureData<'a> {
-    #[serde(borrow)]
     pub(in crate::agent) message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(in crate::agent) status_code: Option<u16>,

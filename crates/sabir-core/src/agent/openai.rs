@@ -9,7 +9,7 @@ mod events;
 use serde::Deserialize;
 
 use super::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
-use crate::event::{EventKind, Told};
+use crate::event::{EventKind, PartialEvent};
 use crate::json::{self, Str};
 
 /// The agent.
@@ -35,7 +35,7 @@ const EVENTS: DialectEntry = DialectEntry {
 fn detect(line: &str) -> Match {
     let told = kind_of(line).is_some_and(|kind| EventKind::TAGS.contains(&&*kind));
     // Only a line that says all that its kind must say is surely ours.
-    Match::yes_if(told && json::parse::<Told<'_>>(line).is_some())
+    Match::yes_if(told && json::parse::<PartialEvent<'_>>(line).is_some())
 }
 
 /// The kind that a JSON object gives itself.

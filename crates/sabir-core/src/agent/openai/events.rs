@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::kind_of;
 use crate::dialect::{End, Facts, Recorded, Verdict};
-use crate::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, Started, Told};
+use crate::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, PartialEvent, Started};
 use crate::json::{self, JsonDialect};
 use crate::line::Line;
 
@@ -23,9 +23,9 @@ pub(super) struct Events {
 }
 
 impl JsonDialect for Events {
-    type Wire<'a> = Told<'a>;
+    type Wire<'a> = PartialEvent<'a>;
 
-    fn message<'a>(&mut self, told: Told<'a>, _: &Line<'a>, facts: &mut Facts<'a>) {
+    fn message<'a>(&mut self, told: PartialEvent<'a>, _: &Line<'a>, facts: &mut Facts<'a>) {
         facts.at = told.at;
         facts.parent = told.parent_tool_call_id;
         match told.kind {
@@ -77,7 +77,8 @@ impl JsonDialect for Events {
     }
 
     fn recorded(&self, line: &str) -> Option<Recorded> {
-        let Told { at, kind: EventKind::Started(Started { agent, agent_version, detection }), .. } = json::parse(line)? else {
+        let PartialEvent { at, kind: EventKind::Started(Started { agent, agent_version, detection }), .. } = json::parse(line)?
+        else {
             return None;
         };
         Some(Recorded { agent: agent.into_owned(), agent_version: agent_version.map(Cow::into_owned), detection, at })

@@ -46,40 +46,28 @@ pub fn agent() -> Agent {
 
 /// CLIs that imitate Claude Code print the same types with the same fields; only some are its own.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Marks<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Option<Str<'a>>,
-    #[serde(default)]
     claude_code_version: Option<IgnoredAny>,
-    #[serde(default)]
     slash_commands: Option<IgnoredAny>,
-    #[serde(default)]
     session_id: Option<IgnoredAny>,
-    #[serde(default)]
     tools: Option<IgnoredAny>,
     /// A CLI that says who it is.
-    #[serde(default)]
     qwen_code_version: Option<IgnoredAny>,
-    #[serde(default)]
     total_cost_usd: Option<IgnoredAny>,
-    #[serde(default, rename = "modelUsage")]
+    #[serde(rename = "modelUsage")]
     model_usage: Option<IgnoredAny>,
-    #[serde(default)]
     subagent_stats: Option<IgnoredAny>,
-    #[serde(default)]
     ttft_ms: Option<IgnoredAny>,
-    #[serde(default)]
     num_turns: Option<IgnoredAny>,
-    #[serde(default)]
     permission_denials: Option<IgnoredAny>,
-    #[serde(default)]
     api_message_id: Option<IgnoredAny>,
     #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Content>,
     /// Its log has these types too.
-    #[serde(default, rename = "sessionId")]
+    #[serde(rename = "sessionId")]
     log_session_id: Option<IgnoredAny>,
 }
 

@@ -38,17 +38,12 @@ pub fn agent() -> Agent {
 
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         ts: Option<&'a RawValue>,
-        #[serde(borrow)]
         hook_event_name: Option<&'a RawValue>,
-        #[serde(borrow)]
         event: Option<&'a RawValue>,
-        #[serde(borrow)]
         finish_reason: Option<&'a RawValue>,
     }
     let Some(head) = json::parse::<Head<'_>>(line).filter(|head| head.ts.is_some()) else { return Confidence::None };

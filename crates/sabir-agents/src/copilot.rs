@@ -51,19 +51,13 @@ const FAMILIES: &[&str] = &["session.", "assistant.", "user.", "tool.", "model."
 
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         data: Option<&'a RawValue>,
-        #[serde(borrow)]
         id: Option<&'a RawValue>,
-        #[serde(borrow)]
         timestamp: Option<&'a RawValue>,
-        #[serde(borrow)]
         session_id: Option<&'a RawValue>,
-        #[serde(borrow)]
         exit_code: Option<&'a RawValue>,
     }
     let Some(head) = json::parse::<Head<'_>>(line) else { return Confidence::None };

@@ -6,11 +6,10 @@
 mod command;
 mod events;
 
-use serde::Deserialize;
-
 use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
-use sabir_core::event::{EventKind, Told};
+use sabir_core::event::{EventKind, PartialEvent};
 use sabir_core::json::{self, Str};
+use serde::Deserialize;
 
 /// The agent.
 pub fn agent() -> Agent {
@@ -33,14 +32,14 @@ fn events() -> DialectSpec {
 fn detect(line: &str) -> Confidence {
     let told = kind_of(line).is_some_and(|kind| EventKind::TAGS.contains(&&*kind));
     // Only a line that says all that its kind must say is surely ours.
-    Confidence::certain_if(told && json::parse::<Told<'_>>(line).is_some())
+    Confidence::certain_if(told && json::parse::<PartialEvent<'_>>(line).is_some())
 }
 
 /// The kind that a JSON object gives itself.
 fn kind_of(line: &str) -> Option<Str<'_>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         kind: Str<'a>,
     }
     json::parse::<Head<'_>>(line).map(|head| head.kind)

@@ -48,14 +48,11 @@ fn server() -> DialectSpec {
 
 /// What a line is known by.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Head<'a> {
-    #[serde(borrow)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow)]
     properties: Option<&'a RawValue>,
-    #[serde(borrow)]
     directory: Option<&'a RawValue>,
-    #[serde(borrow)]
     payload: Option<&'a RawValue>,
 }
 

@@ -33,19 +33,17 @@ pub(super) enum RunLine {
 /// Looks at a line without reading it.
 pub(super) fn run_line(line: &str) -> RunLine {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow, rename = "sessionID")]
+        #[serde(rename = "sessionID")]
         session_id: Str<'a>,
-        #[serde(borrow)]
         part: Option<&'a RawValue>,
-        #[serde(borrow)]
         error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct StepEnd<'a> {
-        #[serde(borrow)]
         metrics: Option<&'a RawValue>,
     }
     let Some(head) = json::parse::<Head<'_>>(line).filter(|head| head.session_id.starts_with("ses_")) else {

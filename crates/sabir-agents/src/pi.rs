@@ -38,24 +38,19 @@ fn stream() -> DialectSpec {
 
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         version: Option<&'a RawValue>,
-        #[serde(borrow)]
         cwd: Option<&'a RawValue>,
-        #[serde(borrow)]
         command: Option<&'a RawValue>,
-        #[serde(borrow)]
         success: Option<&'a RawValue>,
-        #[serde(borrow, rename = "assistantMessageEvent")]
+        #[serde(rename = "assistantMessageEvent")]
         assistant_message_event: Option<&'a RawValue>,
-        #[serde(borrow, rename = "toolCallId")]
+        #[serde(rename = "toolCallId")]
         tool_call_id: Option<&'a RawValue>,
-        #[serde(borrow, rename = "toolResults")]
+        #[serde(rename = "toolResults")]
         tool_results: Option<&'a RawValue>,
-        #[serde(borrow)]
         messages: Option<&'a RawValue>,
     }
     let Some(head) = json::parse::<Head<'_>>(line) else { return Confidence::None };

@@ -43,10 +43,9 @@ pub fn agent() -> Agent {
 fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow, default)]
         subtype: Option<Str<'a>>,
         uuid: Option<IgnoredAny>,
         #[serde(rename = "sessionId")]
@@ -58,14 +57,14 @@ fn detect(line: &str) -> Confidence {
         #[serde(rename = "modelUsage")]
         model_usage: Option<IgnoredAny>,
         message: Option<IgnoredAny>,
-        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        #[serde(default, deserialize_with = "json::lenient")]
         event: Option<Event<'a>>,
         api_message_id: Option<IgnoredAny>,
         request_id: Option<IgnoredAny>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Event<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
     }
     let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };

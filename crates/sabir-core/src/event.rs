@@ -1,39 +1,39 @@
-//! THE vocabulary: what any agent's run is told in.
+//! The event vocabulary, the same for every agent.
 //!
 //! One [`Event`] is one JSON object: the tag `kind`, the head that every event has (`runId`, `seq`, `at`, `line`,
 //! `parentToolCallId`), and the fields of its [`EventKind`]. Keys are camelCase and absent fields are left out. Kinds and
 //! fields are declared in one table, in `kind.rs`; the writer, the reader, the JSON Schema and the TypeScript types follow
 //! from it.
 
+mod enums;
 mod into_field;
 mod kind;
 mod read;
-mod records;
 #[cfg(feature = "schema")]
 mod schema;
 mod text;
-mod words;
+mod types;
 pub(crate) mod write;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde::ser::SerializeMap;
 
+use crate::time::Timestamp;
+
+pub use enums::{Cause, Change, ChangeSource, Detection, Outcome, PlanStatus, Timeout, ToolKind, ToolStatus, UsageScope};
 pub use into_field::IntoField;
 pub use kind::{
     Activity, ErrorEvent, EventKind, Exited, FileChange, Final, Permission, Plan, Prompt, Retry, Session, Started,
     SuggestedEdits, TextDelta, ThinkingDelta, ToolEnd, ToolStart, ToolUpdate, TurnEnd, TurnStart, Unrecognized, Usage,
 };
-pub use records::{Accounting, ByteRange, CostParts, PermissionOption, PlanItem, SuggestedEdit};
 pub use text::Text;
-pub use words::{Cause, Change, ChangeSource, Detection, Outcome, PlanStatus, Timeout, ToolKind, ToolStatus, UsageScope};
+pub use types::{Accounting, ByteRange, CostParts, PermissionOption, PlanItem, SuggestedEdit};
 
-use crate::time::Timestamp;
-use write::Field;
 
-/// Names one run; cheap to clone, since every event carries it.
+/// Identifier of a run; cheap to clone, since every event carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(Arc<str>);
 
@@ -56,40 +56,37 @@ impl std::fmt::Display for RunId {
     }
 }
 
-/// One thing that happened in a run.
+/// One normalized record of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event<'a> {
     /// The run it belongs to.
     pub run_id: RunId,
-    /// Its place in the run: dense, from 1.
+    /// Sequence number in the run: dense, from 1.
     pub seq: u64,
-    /// When: the agent's own time where it gives one, else when the line was read, else unknown.
+    /// The agent's own timestamp, else the time at which the line was read, else `None`.
     pub at: Option<Timestamp>,
     /// 1-based number of the raw line that caused it.
     pub line: Option<u64>,
-    /// The tool call that started the sub-agent which this happened in.
+    /// The tool call that started the sub-agent in which this happened.
     pub parent_tool_call_id: Option<Cow<'a, str>>,
-    /// What happened.
+    /// Kind and fields.
     pub kind: EventKind<'a>,
 }
 
-/// An event as another program tells it, or as it was recorded: whose it is and its place are left to the reader, and
-/// what follows from the rest may be left out.
+/// An event without run and sequence number, as another program or a recording provides it. Fields that follow from the
+/// others may be absent in its JSON.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told<'a> {
-    /// When.
+pub struct PartialEvent<'a> {
+    /// Timestamp.
     pub at: Option<Timestamp>,
-    /// The tool call that started the sub-agent which this happened in.
+    /// The tool call that started the sub-agent in which this happened.
     pub parent_tool_call_id: Option<Cow<'a, str>>,
-    /// What happened.
+    /// Kind and fields.
     pub kind: EventKind<'a>,
 }
-
-/// Names and short texts of the vocabulary: borrowed from the line where they can be.
-type Word<'a> = Cow<'a, str>;
 
 impl<'a> Event<'a> {
-    /// The emptied list for another line's events, with the memory that it has.
+    /// Empties a list of events and keeps its allocation for the events of another line.
     pub fn recycle<'b>(mut events: Vec<Event<'a>>) -> Vec<Event<'b>> {
         events.clear();
         // Collecting an empty vector into one of the same layout keeps its allocation.
@@ -99,10 +96,17 @@ impl<'a> Event<'a> {
     /// Copies what is borrowed from the line.
     pub fn into_owned(self) -> Event<'static> {
         let Self { run_id, seq, at, line, parent_tool_call_id, kind } = self;
-        Event { run_id, seq, at, line, parent_tool_call_id: parent_tool_call_id.owned(), kind: kind.into_owned() }
+        Event {
+            run_id,
+            seq,
+            at,
+            line,
+            parent_tool_call_id: parent_tool_call_id.map(|id| Cow::Owned(id.into_owned())),
+            kind: kind.into_owned(),
+        }
     }
 
-    /// Appends the event as one JSON object, without a line end.
+    /// Appends the event as one JSON object, without a newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         self.kind.write_tag(out);
         write::string(self.run_id.as_str(), out);

@@ -1,8 +1,9 @@
 //! JSON lines: what all dialects that print one JSON value per line share.
 //!
-//! A dialect declares the shape it reads as a struct of optional, borrowed fields and is handed the parsed value. What
-//! does not fit is mended where that loses nothing that a dialect could use (a key given twice, half of a surrogate
-//! pair), and kept as `unrecognized` where it can't be.
+//! A dialect declares the shape it reads as a struct of optional, borrowed fields and is handed the parsed value;
+//! `#[serde(bound = "'de: 'a")]` on the struct lets every field borrow from the line. What does not fit is repaired where
+//! that loses nothing that a dialect could use (a key given twice, half of a surrogate pair), and preserved as
+//! `unrecognized` where it can't be.
 
 mod frame;
 mod raw;
@@ -170,8 +171,8 @@ pub fn write_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::E
 /// Keeps a line that no rule knows, with the type that it gives itself.
 pub fn unrecognized<'a>(line: &Line<'a>, facts: &mut Facts<'a>) {
     #[derive(serde::Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Typed<'a> {
-        #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
     let r#type = parse::<Typed<'_>>(&line.text).and_then(|typed| typed.r#type);
@@ -336,8 +337,8 @@ pub fn leading_text(json: &str) -> Option<(Text<'_>, &str)> {
 /// The type that a JSON object gives itself in `type`, for finding its dialect.
 pub fn type_of(text: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Typed<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
     }
     parse::<Typed<'_>>(text).map(|typed| typed.r#type.0.into_owned())

@@ -160,20 +160,18 @@ impl std::error::Error for ParseError {
 
 /// The file, as it is written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound = "'de: 'a")]
 struct File<'a> {
     taken: String,
     source: String,
-    #[serde(borrow)]
     providers: BTreeMap<String, Provider<'a>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound = "'de: 'a")]
 struct Provider<'a> {
     #[serde(default)]
     prefixes: Vec<String>,
-    #[serde(borrow)]
     models: Models<'a>,
 }
 

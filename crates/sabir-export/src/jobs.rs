@@ -43,36 +43,26 @@ pub struct Jobs {
 
 /// What is read of a record.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Record<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     job_id: Str<'a>,
-    #[serde(borrow)]
     run_id: Str<'a>,
     timestamp: i64,
     #[serde(default)]
     step_number: u64,
-    #[serde(borrow, default)]
     expert_key: Option<Str<'a>>,
-    #[serde(borrow, default)]
     expert_name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
-    #[serde(borrow, default)]
     initial_checkpoint: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     checkpoint: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Checkpoint<'a> {
-    #[serde(borrow)]
     id: Str<'a>,
-    #[serde(borrow)]
     status: Str<'a>,
-    #[serde(borrow)]
     usage: &'a RawValue,
 }
 

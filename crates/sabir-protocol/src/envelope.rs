@@ -94,8 +94,8 @@ impl Exporter for Envelope {
                     }
                     return;
                 }
-                EventKind::Session(_) => {
-                    self.learn(&event.kind);
+                EventKind::Session(session) => {
+                    self.learn(session);
                     self.open(out);
                     if self.options.events {
                         self.own_words(event, out);
@@ -211,17 +211,17 @@ impl Envelope {
                 self.failure_said |= fatal;
                 self.error(class.unwrap_or(Cause::Unknown).as_str(), message, *fatal, out);
             }
-            EventKind::Exited(_) => self.finish(&event.kind, out),
-            EventKind::Session(_) => {
-                self.learn(&event.kind);
+            EventKind::Exited(exited) => self.finish(exited, out),
+            EventKind::Session(session) => {
+                self.learn(session);
                 self.other(event, out);
             }
             _ => self.other(event, out),
         }
     }
 
-    fn learn(&mut self, kind: &EventKind<'_>) {
-        let EventKind::Session(Session { session_id, model, cwd, agent_version, .. }) = kind else { return };
+    fn learn(&mut self, session: &Session<'_>) {
+        let Session { session_id, model, cwd, agent_version, .. } = session;
         let learn = |known: &mut Option<String>, new: &Option<Cow<'_, str>>| {
             if let Some(new) = new {
                 *known = Some(new.to_string());
@@ -357,8 +357,8 @@ impl Envelope {
         self.send("error", if fatal { Level::Error } else { Level::Warn }, &payload, out);
     }
 
-    fn finish(&mut self, exited: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::Exited(Exited { outcome, cause, exit_code, duration_ms, stop_reason, .. }) = exited else { return };
+    fn finish(&mut self, exited: &Exited<'_>, out: &mut Vec<u8>) {
+        let Exited { outcome, cause, exit_code, duration_ms, stop_reason, .. } = exited;
         self.flush(out);
         self.status("finalizing", 95, out);
         let sentence = match cause {

@@ -12,14 +12,13 @@ use super::usage::{self, Problem, Stats};
 use crate::printed::ReadObject;
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Wire<'a> {
-    #[serde(borrow)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     response: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Problem<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stats: Option<Stats<'a>>,
 }
 

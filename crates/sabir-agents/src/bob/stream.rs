@@ -28,38 +28,26 @@ use super::usage::{self, Problem, Stats};
 
 /// The fields of all events.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     model: Option<Str<'a>>,
-    #[serde(borrow)]
     role: Option<Str<'a>>,
-    #[serde(borrow)]
     content: Option<Str<'a>>,
     #[serde(rename = "isReasoning")]
     is_reasoning: Option<bool>,
-    #[serde(borrow)]
     tool_name: Option<Str<'a>>,
-    #[serde(borrow)]
     tool_id: Option<Str<'a>>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Option<Str<'a>>,
-    #[serde(borrow)]
     output: Option<Str<'a>>,
-    #[serde(borrow)]
     message: Option<Str<'a>>,
-    #[serde(borrow)]
     last_message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<StringOr<'a, Problem<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stats: Option<Stats<'a>>,
 }
 
@@ -287,8 +275,8 @@ fn message_of<'a>(error: StringOr<'a, Problem<'a>>) -> Str<'a> {
 /// The answer that `attempt_completion` was called with.
 fn completion(parameters: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         result: Str<'a>,
     }
     json::parse::<Arguments<'_>>(parameters.get()).map(|arguments| arguments.result.0.into_owned())
@@ -297,23 +285,18 @@ fn completion(parameters: &RawValue) -> Option<String> {
 /// Gemini CLI prints the same events as 1.x; what only Bob prints decides.
 pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         model: Option<Str<'a>>,
         session_id: Option<serde::de::IgnoredAny>,
         role: Option<serde::de::IgnoredAny>,
-        #[serde(borrow)]
         content: Option<Str<'a>>,
         #[serde(rename = "isReasoning")]
         is_reasoning: Option<bool>,
-        #[serde(borrow)]
         tool_name: Option<Str<'a>>,
-        #[serde(borrow)]
         tool_id: Option<Str<'a>>,
         parameters: Option<serde::de::IgnoredAny>,
-        #[serde(borrow)]
         status: Option<Str<'a>>,
         last_message: Option<serde::de::IgnoredAny>,
         #[serde(default, deserialize_with = "json::lenient")]

@@ -10,18 +10,19 @@ use serde::Deserialize;
 
 /// `stats` of every version.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Stats<'a> {
     total_tokens: Option<u64>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cached: Option<u64>,
     pub(super) duration_ms: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) task_id: Option<Str<'a>>,
     /// Counted in coins, which are Bob's own money: not a cost in dollars.
     #[serde(default, deserialize_with = "json::lenient")]
     session_costs: Option<f64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     models: Option<BTreeMap<Str<'a>, Model>>,
 }
 
@@ -80,8 +81,8 @@ fn usage(
 
 /// The error of a tool or of the run: an object, or in some versions only its message.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Problem<'a> {
-    #[serde(borrow)]
     pub(super) message: Str<'a>,
 }
 

@@ -58,9 +58,8 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Marks<'a> {
-        #[serde(borrow, default)]
         r#type: Option<Str<'a>>,
         session_id: Option<IgnoredAny>,
         is_sidechain: Option<IgnoredAny>,

@@ -95,12 +95,10 @@ fn kind(name: &str) -> ToolKind {
 /// The file that an edit without an old text may make.
 fn written(input: &RawValue) -> Option<(String, String)> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         path: Str<'a>,
-        #[serde(borrow)]
         new_text: Str<'a>,
-        #[serde(borrow)]
         old_text: Option<&'a RawValue>,
     }
     let arguments = json::parse::<Arguments<'_>>(input.get()).filter(|arguments| arguments.old_text.is_none())?;
@@ -117,12 +115,13 @@ struct Report<'a> {
 
 /// One of several things that a call did.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Record<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     text: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     success: Option<bool>,

@@ -8,21 +8,19 @@ use sabir_core::json::{self, Str, StringOr};
 
 /// Any line.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) ts: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) hook_event_name: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) agent_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) parent_agent_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) event: Option<Event<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) finish_reason: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) iterations: Option<u32>,
@@ -30,50 +28,44 @@ pub(super) struct Wire<'a> {
     pub(super) usage: Option<Figures>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) duration_ms: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) text: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) model: Option<Model<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) message: Option<Str<'a>>,
 }
 
 /// The model of the run.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Model<'a> {
-    #[serde(borrow)]
     pub(super) id: Str<'a>,
 }
 
 /// What an `agent_event` tells.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Event<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow)]
     pub(super) content_type: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) text: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) reasoning: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) agent_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) parent_agent_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) tool_call_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) tool_name: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) update: Option<Update<'a>>,
-    #[serde(borrow)]
     pub(super) output: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) error_class: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) recoverable: Option<bool>,
@@ -81,9 +73,9 @@ pub(super) struct Event<'a> {
     pub(super) duration_ms: Option<u64>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) iteration: Option<u32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) reason: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) usage: Option<Figures>,
@@ -118,16 +110,16 @@ impl Event<'_> {
 
 /// More output of a call that runs.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Update<'a> {
-    #[serde(borrow)]
     pub(super) chunk: Option<Str<'a>>,
 }
 
 /// The message of an error, which is one or has one.
 pub(super) fn error_message(error: &RawValue) -> Option<Str<'_>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Failure<'a> {
-        #[serde(borrow)]
         message: Option<Str<'a>>,
     }
     match json::parse::<StringOr<'_, Failure<'_>>>(error.get())? {

@@ -57,16 +57,12 @@ fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
 
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Marks<'a> {
-        #[serde(borrow, default)]
         r#type: Option<Str<'a>>,
-        #[serde(borrow, default)]
         timestamp: Option<Str<'a>>,
-        #[serde(default)]
         payload: Option<serde::de::IgnoredAny>,
-        #[serde(borrow, default)]
         record_type: Option<Str<'a>>,
-        #[serde(borrow, default)]
         id: Option<Str<'a>>,
     }
     let Some(marks) = json::parse::<Marks<'_>>(line) else { return Confidence::None };
@@ -99,37 +95,33 @@ fn is_furniture(prompt: &str) -> bool {
 
 /// The first line of a thread's own, and of each thread that it begins with a copy of.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct SessionMeta<'a> {
-    #[serde(borrow)]
     id: Str<'a>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cli_version: Option<Str<'a>>,
-    #[serde(borrow, default)]
     parent_thread_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     source: Option<Source<'a>>,
 }
 
 /// Where a thread comes from, unless it is a mere word.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Source<'a> {
-    #[serde(borrow, default)]
     subagent: Option<StringOr<'a, SubAgent<'a>>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct SubAgent<'a> {
-    #[serde(borrow, default)]
     thread_spawn: Option<Spawn<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Spawn<'a> {
-    #[serde(borrow, default)]
     parent_thread_id: Option<Str<'a>>,
 }
 
@@ -146,10 +138,9 @@ impl SessionMeta<'_> {
 
 /// What a turn runs with.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct TurnContext<'a> {
-    #[serde(borrow, default)]
     turn_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
 }
 
@@ -161,9 +152,7 @@ struct TokenCount {
 
 #[derive(Deserialize)]
 struct TokenInfo {
-    #[serde(default)]
     total_token_usage: Option<Figures>,
-    #[serde(default)]
     last_token_usage: Option<Figures>,
 }
 

@@ -57,37 +57,33 @@ enum Ending {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     msg: Option<Msg<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     prompt: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     workdir: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     model: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     sandbox: Option<Str<'a>>,
 }
 
 /// How sure a line makes us that the stream is of this dialect.
 pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         msg: Option<Typed<'a>>,
-        #[serde(borrow)]
         workdir: Option<Str<'a>>,
-        #[serde(borrow)]
         sandbox: Option<Str<'a>>,
-        #[serde(borrow)]
         prompt: Option<Str<'a>>,
-        #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Typed<'a> {
-        #[serde(borrow)]
         r#type: Option<Str<'a>>,
     }
     let Some(probe) = json::parse::<Probe<'_>>(line) else { return Confidence::None };

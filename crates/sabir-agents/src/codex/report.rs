@@ -85,15 +85,16 @@ pub(super) fn diff_of_deleted(path: &str, content: &str) -> Diff {
 /// the JSON it came as.
 pub(super) fn mcp_output(result: &str) -> (Option<Cow<'_, str>>, bool) {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Outcome<'a> {
-        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        #[serde(default, deserialize_with = "json::lenient")]
         content: Option<Vec<Block<'a>>>,
-        #[serde(default, rename = "isError", alias = "is_error")]
+        #[serde(rename = "isError", alias = "is_error")]
         is_error: Option<bool>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Block<'a> {
-        #[serde(borrow)]
         text: Str<'a>,
     }
     let outcome: Option<Outcome<'_>> = json::parse(result);

@@ -71,28 +71,27 @@ impl Growing {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow, alias = "session_id")]
+    #[serde(alias = "session_id")]
     thread_id: Option<Str<'a>>,
-    #[serde(borrow)]
     item: Option<Item<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     usage: Option<Figures>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Message<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     item_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     delta: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow)]
     message: Option<Str<'a>>,
 }
 

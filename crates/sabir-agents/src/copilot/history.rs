@@ -60,9 +60,9 @@ impl Tokens {
 
 /// The sums of `session.shutdown`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Sums<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     model_metrics: Option<BTreeMap<Str<'a>, Metrics>>,
 }
 
@@ -80,8 +80,8 @@ impl<'a> Sums<'a> {
 /// Only the log tells how a session begins, and who writes it.
 pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
         #[serde(default, deserialize_with = "json::lenient")]
         data: Option<Start>,

@@ -109,8 +109,8 @@ fn cancelled(tool_call_id: Cow<'_, str>) -> ToolEnd<'_> {
 
 fn kind(name: &str, arguments: Option<&RawValue>) -> ToolKind {
     #[derive(serde::Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         command: Str<'a>,
     }
     match name {

@@ -29,22 +29,22 @@ struct Outcome<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Body<'a> {
-    #[serde(borrow)]
     args: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result: Option<Outcome<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     description: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Function<'a> {
-    #[serde(borrow)]
     name: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     arguments: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result: Option<Outcome<'a>>,
 }
 
@@ -109,59 +109,58 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outcome<'a> {
 
 /// What the cases of all tools may hold.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Fields<'a> {
     exit_code: Option<i32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stdout: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stderr: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     interleaved_output: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     execution_time: Option<u64>,
     #[serde(default, deserialize_with = "json::lenient")]
     aborted: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     reason: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error_message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<StringOr<'a, Vec<Content<'a>>>>,
     #[serde(default, deserialize_with = "json::lenient")]
     is_error: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     path: Option<Str<'a>>,
     lines_added: Option<u64>,
     lines_removed: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     diff_string: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     todos: Option<Vec<Todo<'a>>>,
 }
 
 /// A piece of what an MCP tool gave back: `{"text":{"text":…}}`.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Content<'a> {
-    #[serde(borrow)]
     text: StringOr<'a, Inner<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Inner<'a> {
-    #[serde(borrow)]
     text: Str<'a>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Todo<'a> {
-    #[serde(borrow)]
     content: Str<'a>,
-    #[serde(borrow)]
     status: Str<'a>,
 }
 
@@ -169,11 +168,9 @@ impl<'a> Call<'a> {
     /// The tool's own name: of an MCP tool that is in the arguments.
     pub(super) fn named(mut self) -> Self {
         #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(rename_all = "camelCase", bound = "'de: 'a")]
         struct Mcp<'a> {
-            #[serde(borrow)]
             name: Option<Str<'a>>,
-            #[serde(borrow)]
             tool_name: Option<Str<'a>>,
         }
         if self.mcp

@@ -28,34 +28,24 @@ use super::call::Call;
 
 /// The fields of all events.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     subtype: Option<Str<'a>>,
-    #[serde(borrow)]
     session_id: Option<Str<'a>>,
     timestamp_ms: Option<i64>,
-    #[serde(borrow)]
     model_call_id: Option<Str<'a>>,
-    #[serde(borrow)]
     model: Option<Str<'a>>,
-    #[serde(borrow)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, rename = "permissionMode")]
+    #[serde(rename = "permissionMode")]
     permission_mode: Option<Str<'a>>,
-    #[serde(borrow)]
     message: Option<StringOr<'a, Message<'a>>>,
-    #[serde(borrow)]
     text: Option<Str<'a>>,
-    #[serde(borrow)]
     call_id: Option<Str<'a>>,
-    #[serde(borrow)]
     tool_call: Option<Call<'a>>,
     is_error: Option<bool>,
-    #[serde(borrow)]
     result: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Str<'a>>,
     duration_ms: Option<u64>,
     duration_api_ms: Option<u64>,
@@ -65,14 +55,14 @@ pub(super) struct Wire<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow)]
     content: StringOr<'a, Vec<Block<'a>>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Block<'a> {
-    #[serde(borrow)]
     text: Option<Str<'a>>,
 }
 
@@ -310,10 +300,9 @@ fn text_of<'a>(message: StringOr<'a, Message<'a>>) -> Option<Cow<'a, str>> {
 pub(super) fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         subtype: Option<Str<'a>>,
         session_id: Option<IgnoredAny>,
         #[serde(rename = "apiKeySource")]

@@ -38,63 +38,44 @@ fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
 
 /// A line of the log, or all of the settings.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Entry<'a> {
-    #[serde(borrow, default)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Message<'a>>,
-    #[serde(borrow, default)]
     reason: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     token_usage: Option<TokenUsage>,
-    #[serde(borrow, default)]
     provider_lock_timestamp: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow)]
     role: Str<'a>,
-    #[serde(borrow, default)]
     content: Option<StringOr<'a, Vec<Block<'a>>>>,
     /// Who is shown it, where not everybody is.
-    #[serde(borrow, default)]
     visibility: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     chat_completion_reasoning_content: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Block<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     thinking: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     tool_use_id: Option<Str<'a>>,
-    #[serde(default)]
     is_error: Option<bool>,
-    #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 
@@ -131,9 +112,8 @@ fn is_furniture(prompt: &str) -> bool {
 fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Marks<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
         id: Option<IgnoredAny>,
         title: Option<IgnoredAny>,

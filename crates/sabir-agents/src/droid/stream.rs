@@ -22,48 +22,34 @@ use super::{ending, tools};
 
 /// The fields of all events.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     subtype: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     timestamp: Option<i64>,
-    #[serde(borrow, rename = "session_id")]
+    #[serde(rename = "session_id")]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow)]
     model: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     tools: Option<Vec<Str<'a>>>,
-    #[serde(borrow)]
     role: Option<Str<'a>>,
-    #[serde(borrow)]
     id: Option<Str<'a>>,
-    #[serde(borrow)]
     text: Option<Str<'a>>,
-    #[serde(borrow)]
     message_id: Option<Str<'a>>,
-    #[serde(borrow)]
     tool_id: Option<Str<'a>>,
-    #[serde(borrow)]
     tool_name: Option<Str<'a>>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
     is_error: Option<bool>,
-    #[serde(borrow)]
     value: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow)]
     source: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
-    #[serde(borrow)]
     final_text: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result: Option<Str<'a>>,
     #[serde(rename = "is_error")]
     result_is_error: Option<bool>,
@@ -77,8 +63,8 @@ pub(super) struct Wire<'a> {
 
 /// The error of a tool.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Failure<'a> {
-    #[serde(borrow)]
     message: Option<Str<'a>>,
 }
 
@@ -310,22 +296,19 @@ impl Stream {
 pub(super) fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         subtype: Option<Str<'a>>,
         #[serde(rename = "session_id")]
         session_id: Option<IgnoredAny>,
         #[serde(rename = "reasoning_effort")]
         reasoning_effort: Option<IgnoredAny>,
         uuid: Option<IgnoredAny>,
-        #[serde(borrow)]
         role: Option<Str<'a>>,
         text: Option<IgnoredAny>,
         tool_id: Option<IgnoredAny>,
-        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        #[serde(default, deserialize_with = "json::lenient")]
         source: Option<Str<'a>>,
         final_text: Option<IgnoredAny>,
         #[serde(default, deserialize_with = "json::lenient")]

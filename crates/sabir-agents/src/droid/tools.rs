@@ -30,20 +30,17 @@ pub(super) fn exit_code(output: &str) -> Option<i32> {
 
 /// What a file tool gives back: an object, as text.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct FileResult<'a> {
-    #[serde(borrow, rename = "file_path")]
+    #[serde(rename = "file_path")]
     file_path: Str<'a>,
-    #[serde(borrow)]
     diff_lines: Vec<DiffLine<'a>>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct DiffLine<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     content: Str<'a>,
     #[serde(default)]
     line_number: Numbers,
@@ -131,15 +128,14 @@ fn unified(result: &FileResult<'_>) -> Option<String> {
 /// The steps of `TodoWrite`: a numbered list in one text, or a list of objects.
 pub(super) fn plan(parameters: &str) -> Option<Vec<PlanItem<'static>>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         todos: StringOr<'a, Vec<Todo<'a>>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Todo<'a> {
-        #[serde(borrow)]
         content: Str<'a>,
-        #[serde(borrow, default)]
         status: Option<Str<'a>>,
     }
     let item = |text: &str, status: &str| PlanItem { text: Cow::Owned(text.to_owned()), status: plan_status(status) };

@@ -8,10 +8,11 @@ use sabir_core::json::{self, Str};
 
 /// The error of a tool or of the run.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Failure<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) r#type: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     code: Option<u16>,

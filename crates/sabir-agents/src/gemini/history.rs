@@ -50,38 +50,30 @@ fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
 
 /// A line of the log: the head, a message, or a change of what was written before. A message in a list is the same.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Entry<'a> {
-    #[serde(borrow, default)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     kind: Option<Str<'a>>,
-    #[serde(borrow, default)]
     start_time: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     directories: Option<Vec<Str<'a>>>,
     /// All messages, in the file of an older version.
-    #[serde(borrow, default)]
     messages: Option<Vec<Entry<'a>>>,
-    #[serde(borrow, default, rename = "$set")]
+    #[serde(rename = "$set")]
     set: Option<Set<'a>>,
-    #[serde(borrow, default, rename = "$rewindTo")]
+    #[serde(rename = "$rewindTo")]
     rewind_to: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<Content<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     thoughts: Option<Vec<Thought<'a>>>,
     #[serde(default, deserialize_with = "json::lenient")]
     tokens: Option<Tokens>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     tool_calls: Option<Vec<Call<'a>>>,
 }
 
@@ -89,16 +81,16 @@ struct Entry<'a> {
 type Content<'a> = StringOr<'a, Vec<Piece<'a>>>;
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Piece<'a> {
-    #[serde(borrow, default)]
     text: Option<Text<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     thought: Option<bool>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Set<'a> {
-    #[serde(borrow, default)]
     messages: Option<Vec<Entry<'a>>>,
 }
 
@@ -154,23 +146,15 @@ fn folder_in(prompt: &str) -> Option<&str> {
 /// Heads and changes have shapes of their own; messages have no session and no role.
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Marks<'a> {
-        #[serde(default)]
         session_id: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         project_hash: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         start_time: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         last_updated: Option<serde::de::IgnoredAny>,
-        #[serde(borrow, default)]
         r#type: Option<Str<'a>>,
-        #[serde(default)]
         id: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         thoughts: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         tokens: Option<serde::de::IgnoredAny>,
     }
     // A list would be read as the fields in their order.

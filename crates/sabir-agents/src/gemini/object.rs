@@ -19,22 +19,22 @@ use super::tokens::{Detailed, Tokens};
 use crate::printed::ReadObject;
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Wire<'a> {
-    #[serde(borrow)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     response: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stats: Option<Stats<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Stats<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     models: Option<BTreeMap<Str<'a>, Model>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     tools: Option<Tools<'a>>,
 }
 
@@ -53,9 +53,8 @@ struct Requests {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Tools<'a> {
-    #[serde(borrow)]
     by_name: BTreeMap<Str<'a>, Calls>,
 }
 
@@ -129,18 +128,20 @@ pub(super) fn detect(line: &str) -> Confidence {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Probe<'a> {
     r#type: Option<IgnoredAny>,
     session_id: Option<IgnoredAny>,
     response: Option<IgnoredAny>,
     error: Option<IgnoredAny>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stats: Option<ProbeStats<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct ProbeStats<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     models: Option<BTreeMap<Str<'a>, &'a RawValue>>,
     session_costs: Option<IgnoredAny>,
 }

@@ -22,37 +22,25 @@ use super::tokens::Stats;
 
 /// The fields of all events.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     model: Option<Str<'a>>,
-    #[serde(borrow)]
     role: Option<Str<'a>>,
-    #[serde(borrow)]
     content: Option<Str<'a>>,
     delta: Option<bool>,
-    #[serde(borrow)]
     tool_name: Option<Str<'a>>,
-    #[serde(borrow)]
     tool_id: Option<Str<'a>>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Option<Str<'a>>,
-    #[serde(borrow)]
     output: Option<Str<'a>>,
-    #[serde(borrow)]
     severity: Option<Str<'a>>,
-    #[serde(borrow)]
     message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stats: Option<Stats<'a>>,
 }
 
@@ -269,15 +257,14 @@ fn written_ending(written: &str) -> Option<(Option<i32>, bool)> {
 /// The steps of `write_todos`.
 pub(super) fn plan(parameters: &RawValue) -> Option<Vec<PlanItem<'_>>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         todos: Vec<Todo<'a>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Todo<'a> {
-        #[serde(borrow)]
         description: Str<'a>,
-        #[serde(borrow)]
         status: Str<'a>,
     }
     let arguments: Arguments<'_> = json::parse(parameters.get())?;
@@ -297,23 +284,16 @@ pub(super) fn plan(parameters: &RawValue) -> Option<Vec<PlanItem<'_>>> {
 /// Bob is a fork of an early version and prints the same events; what only one of them prints decides.
 pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Probe<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
         timestamp: Option<serde::de::IgnoredAny>,
-        #[serde(borrow)]
         session_id: Option<Str<'a>>,
-        #[serde(borrow)]
         model: Option<Str<'a>>,
-        #[serde(borrow)]
         role: Option<Str<'a>>,
-        #[serde(borrow)]
         content: Option<Str<'a>>,
-        #[serde(borrow)]
         tool_name: Option<Str<'a>>,
-        #[serde(borrow)]
         tool_id: Option<Str<'a>>,
-        #[serde(borrow)]
         status: Option<Str<'a>>,
         severity: Option<serde::de::IgnoredAny>,
         #[serde(default, deserialize_with = "json::lenient")]

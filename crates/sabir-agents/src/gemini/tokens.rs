@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 /// `stats` of a stream's result: the whole run, sub-agents and helper models included.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Stats<'a> {
     total_tokens: Option<u64>,
     input_tokens: Option<u64>,
@@ -19,7 +20,7 @@ pub(super) struct Stats<'a> {
     cached: Option<u64>,
     input: Option<u64>,
     pub(super) duration_ms: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     models: Option<BTreeMap<Str<'a>, Flat>>,
 }
 

@@ -21,16 +21,15 @@ pub(super) struct Object {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Wire<'a> {
-    #[serde(borrow)]
     messages: Vec<Message<'a>>,
-    #[serde(borrow)]
     metadata: &'a RawValue,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Metadata<'a> {
-    #[serde(borrow)]
     status: Option<Str<'a>>,
 }
 

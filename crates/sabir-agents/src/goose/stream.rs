@@ -23,50 +23,45 @@ pub(super) struct Stream {
 
 /// Any line.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     message: Option<Message<'a>>,
     /// The tool call that a notification is about.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     extension_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     log: Option<Progress<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     progress: Option<Progress<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     model: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Progress<'a> {
-    #[serde(borrow)]
     message: Option<Str<'a>>,
 }
 
 /// How sure a line makes us that the stream is of this dialect.
 pub(super) fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         message: Option<&'a RawValue>,
-        #[serde(borrow)]
         extension_id: Option<&'a RawValue>,
         #[serde(default, deserialize_with = "present")]
         total_tokens: bool,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Inside<'a> {
-        #[serde(borrow)]
         role: Option<&'a RawValue>,
-        #[serde(borrow)]
         created: Option<&'a RawValue>,
-        #[serde(borrow)]
         content: Option<&'a RawValue>,
     }
     if let Some((piece, _)) = banner::piece(line) {

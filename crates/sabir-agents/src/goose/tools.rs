@@ -73,8 +73,8 @@ impl Tools {
 /// The plan that is written as a list of boxes; other lines of it are left out.
 fn plan(arguments: &str) -> Option<Vec<PlanItem<'static>>> {
     #[derive(serde::Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         content: Str<'a>,
     }
     let arguments = json::parse::<Arguments<'_>>(arguments)?;

@@ -9,12 +9,11 @@ use serde_json::value::RawValue;
 
 /// A message, or the next piece of one. Its time is in whole seconds, too coarse to say how long anything took, and is left.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Message<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) role: Str<'a>,
-    #[serde(borrow)]
     pub(super) content: Vec<Content<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) metadata: Option<Visibility>,
@@ -29,49 +28,41 @@ pub(super) struct Visibility {
 
 /// A piece of a message's content: the union of all types.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Content<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow)]
     pub(super) text: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) thinking: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) msg: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) tool_call: Option<Attempt<'a>>,
-    #[serde(borrow)]
     pub(super) tool_result: Option<Attempt<'a>>,
 }
 
 /// Something that worked, or did not. Its status says only whether the tool was reached.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Attempt<'a> {
-    #[serde(borrow)]
     pub(super) status: Str<'a>,
-    #[serde(borrow)]
     pub(super) value: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) error: Option<Str<'a>>,
 }
 
 /// What the model asks for.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Call<'a> {
-    #[serde(borrow)]
     pub(super) name: Str<'a>,
-    #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
 }
 
 /// What a tool gave back.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct CallResult<'a> {
-    #[serde(borrow, default)]
+    #[serde(default)]
     pub(super) content: Vec<Block<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) structured_content: Option<Structured>,
@@ -81,8 +72,8 @@ pub(super) struct CallResult<'a> {
 
 /// A piece of what a tool gave back.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Block<'a> {
-    #[serde(borrow)]
     pub(super) text: Option<Str<'a>>,
 }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use sabir_core::dialect::{End, Facts, RecordingHeader, Verdict};
-use sabir_core::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, Started, Told};
+use sabir_core::event::{Cause, ErrorEvent, EventKind, Exited, Outcome, PartialEvent, Started};
 use sabir_core::json::{self, JsonDialect};
 use sabir_core::line::Line;
 
@@ -24,9 +24,9 @@ pub(super) struct Events {
 }
 
 impl JsonDialect for Events {
-    type Wire<'a> = Told<'a>;
+    type Wire<'a> = PartialEvent<'a>;
 
-    fn message<'a>(&mut self, told: Told<'a>, _: &Line<'a>, facts: &mut Facts<'a>) {
+    fn message<'a>(&mut self, told: PartialEvent<'a>, _: &Line<'a>, facts: &mut Facts<'a>) {
         facts.at = told.at;
         facts.parent = told.parent_tool_call_id;
         match told.kind {
@@ -78,7 +78,7 @@ impl JsonDialect for Events {
     }
 
     fn recording_header(&self, line: &str) -> Option<RecordingHeader> {
-        let Told { at, kind: EventKind::Started(Started { agent, agent_version, detection, accounting, .. }), .. } =
+        let PartialEvent { at, kind: EventKind::Started(Started { agent, agent_version, detection, accounting, .. }), .. } =
             json::parse(line)?
         else {
             return None;

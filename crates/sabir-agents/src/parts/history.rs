@@ -38,25 +38,18 @@ fn detect(line: &str) -> Confidence {
 
 /// A row of any table.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Row<'a> {
-    #[serde(borrow)]
     table: Str<'a>,
-    #[serde(borrow)]
     id: Str<'a>,
-    #[serde(borrow, default)]
     session: Option<Str<'a>>,
-    #[serde(borrow, default)]
     message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     created: Option<i64>,
-    #[serde(borrow, default)]
     data: Option<Unread<'a>>,
     // session
-    #[serde(borrow, default)]
     directory: Option<Str<'a>>,
-    #[serde(borrow, default)]
     title: Option<Str<'a>>,
-    #[serde(borrow, default)]
     version: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     updated: Option<i64>,
@@ -64,11 +57,10 @@ pub(super) struct Row<'a> {
 
 /// The data of a message.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow)]
     role: Str<'a>,
-    #[serde(borrow, default, rename = "modelID", deserialize_with = "json::lenient")]
+    #[serde(default, rename = "modelID", deserialize_with = "json::lenient")]
     model_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     time: Option<Times>,
@@ -76,9 +68,9 @@ struct Message<'a> {
     tokens: Option<super::wire::Tokens>,
     #[serde(default, deserialize_with = "json::lenient")]
     cost: Option<f64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     finish: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<super::wire::Failure<'a>>,
     /// Of a user's message it is an object, which says nothing here.
     #[serde(default, deserialize_with = "json::lenient")]

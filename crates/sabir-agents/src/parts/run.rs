@@ -21,16 +21,15 @@ pub(crate) struct Run {
 
 /// Any line.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Wire<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
     #[serde(default, deserialize_with = "json::lenient")]
     timestamp: Option<i64>,
-    #[serde(borrow, rename = "sessionID")]
+    #[serde(rename = "sessionID")]
     session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     part: Option<Part<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<StringOr<'a, Failure<'a>>>,
 }
 

@@ -116,8 +116,8 @@ fn push_written<'a>(
     facts: &mut Facts<'a>,
 ) {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         content: Str<'a>,
     }
     let (Some(path), Some(exists)) = (path, exists) else { return };

@@ -12,32 +12,28 @@ use serde_json::value::RawValue;
 
 /// A part of a message.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Part<'a> {
-    #[serde(borrow)]
     pub(crate) r#type: Str<'a>,
-    #[serde(borrow)]
     pub(crate) id: Option<Str<'a>>,
-    #[serde(borrow, rename = "messageID")]
+    #[serde(rename = "messageID")]
     pub(crate) message_id: Option<Str<'a>>,
-    #[serde(borrow, rename = "sessionID")]
+    #[serde(rename = "sessionID")]
     pub(crate) session_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(crate) text: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) time: Option<Span>,
-    #[serde(borrow)]
     pub(crate) tool: Option<Str<'a>>,
-    #[serde(borrow, rename = "callID")]
+    #[serde(rename = "callID")]
     pub(crate) call_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(crate) state: Option<ToolState<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) reason: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) tokens: Option<Tokens>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) cost: Option<f64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) files: Option<Vec<Str<'a>>>,
 }
 
@@ -60,18 +56,16 @@ impl Span {
 
 /// How far a tool call is.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct ToolState<'a> {
-    #[serde(borrow)]
     pub(crate) status: Str<'a>,
-    #[serde(borrow)]
     pub(crate) input: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) output: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) error: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) title: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(crate) metadata: Option<Unread<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) time: Option<Span>,
@@ -79,51 +73,52 @@ pub(crate) struct ToolState<'a> {
 
 /// What tools say beside their output; each tool has its own fields.
 #[derive(Deserialize, Default)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Metadata<'a> {
     #[serde(default)]
     pub(crate) exit: Exit,
     /// The output so far, of a command that runs.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) output: Option<Text<'a>>,
     /// The session of a sub-agent.
-    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
+    #[serde(default, deserialize_with = "json::lenient", rename = "sessionId")]
     pub(crate) session_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) todos: Option<Vec<Todo<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) filepath: Option<Str<'a>>,
     /// Whether the file was there before it was written.
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) exists: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) filediff: Option<FileDiff<'a>>,
     /// Of several edits of one call.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) results: Option<Vec<Edited<'a>>>,
     /// Of a patch.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) files: Option<Vec<FileDiff<'a>>>,
 }
 
 /// One of several edits.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Edited<'a> {
-    #[serde(borrow)]
     pub(crate) filediff: Option<FileDiff<'a>>,
 }
 
 /// A change of a file.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct FileDiff<'a> {
-    #[serde(borrow, alias = "filePath")]
+    #[serde(alias = "filePath")]
     pub(crate) file: Str<'a>,
-    #[serde(borrow, alias = "diff")]
+    #[serde(alias = "diff")]
     pub(crate) patch: Option<Str<'a>>,
     pub(crate) additions: Option<u64>,
     pub(crate) deletions: Option<u64>,
-    #[serde(borrow)]
     pub(crate) r#type: Option<Str<'a>>,
-    #[serde(borrow, rename = "movePath")]
+    #[serde(rename = "movePath")]
     pub(crate) move_path: Option<Str<'a>>,
 }
 
@@ -145,10 +140,9 @@ impl<'de> Deserialize<'de> for Exit {
 
 /// A step of the agent's plan.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Todo<'a> {
-    #[serde(borrow)]
     content: Str<'a>,
-    #[serde(borrow)]
     status: Option<Str<'a>>,
 }
 
@@ -219,18 +213,17 @@ impl Tokens {
 
 /// An error by name.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(crate) struct Failure<'a> {
-    #[serde(borrow)]
     pub(crate) name: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) data: Option<FailureData<'a>>,
 }
 
 /// What is known of an error.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(crate) struct FailureData<'a> {
-    #[serde(borrow)]
     pub(crate) message: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) status_code: Option<u16>,

@@ -32,23 +32,19 @@ fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
 
 /// A line of the log.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Entry<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Message<'a>>,
-    #[serde(borrow, default, alias = "modelId")]
+    #[serde(alias = "modelId")]
     model: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     usage: Option<Usage>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<Str<'a>>,
     #[serde(default)]
     display: bool,
@@ -57,32 +53,23 @@ struct Entry<'a> {
 /// Entries form a tree; nothing that is printed does. The head is the same in both.
 fn detect(line: &str) -> Confidence {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Marks<'a> {
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(default)]
         version: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         cwd: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         timestamp: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         id: Option<serde::de::IgnoredAny>,
-        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        #[serde(default, deserialize_with = "json::lenient")]
         message: Option<Speaker<'a>>,
-        #[serde(default)]
         model_id: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         thinking_level: Option<serde::de::IgnoredAny>,
-        #[serde(default)]
         provider: Option<serde::de::IgnoredAny>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Speaker<'a> {
-        #[serde(borrow)]
         role: Str<'a>,
-        #[serde(default)]
         timestamp: Option<serde::de::IgnoredAny>,
     }
     // A list would be read as the fields in their order.

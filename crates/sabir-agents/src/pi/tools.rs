@@ -93,8 +93,9 @@ fn failure(output: &str) -> (ToolStatus, Option<i32>) {
 
 fn path_of(args: &RawValue) -> Option<String> {
     #[derive(serde::Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow, alias = "file_path", alias = "filePath")]
+        #[serde(alias = "file_path", alias = "filePath")]
         path: Str<'a>,
     }
     json::parse::<Arguments<'_>>(args.get()).map(|arguments| arguments.path.0.into_owned())

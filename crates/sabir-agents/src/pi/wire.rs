@@ -10,27 +10,20 @@ use serde_json::value::RawValue;
 
 /// Any line. Messages stay raw: most lines only repeat one that was read before.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Wire<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) cwd: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) message: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) assistant_message_event: Option<Update<'a>>,
-    #[serde(borrow)]
     pub(super) tool_call_id: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) tool_name: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) partial_result: Option<ToolResult<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) result: Option<ToolResult<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) is_error: Option<bool>,
@@ -48,69 +41,59 @@ pub(super) struct Wire<'a> {
     pub(super) max_attempts: Option<u32>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) delay_ms: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) error_message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) error: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) reason: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) command: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) method: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) title: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) options: Option<Vec<Str<'a>>>,
-    #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
 }
 
 /// What a `message_update` adds to the open message.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Update<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
     #[serde(default)]
     pub(super) content_index: u32,
-    #[serde(borrow)]
     pub(super) delta: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) content: Option<Str<'a>>,
 }
 
 /// A message, whoever speaks.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Message<'a> {
-    #[serde(borrow)]
     pub(super) role: Str<'a>,
-    #[serde(borrow)]
     content: Option<Unread<'a>>,
-    #[serde(borrow)]
     pub(super) model: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) response_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) timestamp: Option<i64>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) usage: Option<Usage>,
-    #[serde(borrow)]
     pub(super) stop_reason: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) raw_stop_reason: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "errorMessage")]
+    #[serde(default, deserialize_with = "json::lenient", rename = "errorMessage")]
     pub(super) error: Option<Str<'a>>,
     /// Of a tool's result, as are the next two.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) tool_call_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) is_error: Option<bool>,
-    #[serde(borrow, default)]
     details: Option<Unread<'a>>,
     /// Of what the user ran.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) command: Option<Str<'a>>,
 }
 
@@ -134,41 +117,41 @@ fn read<'a, T: Deserialize<'a> + Default>(value: Option<Unread<'a>>) -> Option<T
 
 /// A piece of a message's content.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Block<'a> {
-    #[serde(borrow)]
     pub(super) r#type: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) text: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) thinking: Option<Str<'a>>,
     /// Of a tool call, as are the next two.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
 }
 
 /// What a tool gave back, or has given so far.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct ToolResult<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<Vec<Output<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     details: Option<Details<'a>>,
 }
 
 /// A piece of it.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Output<'a> {
-    #[serde(borrow)]
     text: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Details<'a> {
-    #[serde(borrow)]
     patch: Option<Str<'a>>,
 }
 
@@ -252,17 +235,16 @@ impl Usage {
 
 /// `get_state` of an rpc session.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct State<'a> {
-    #[serde(borrow)]
     pub(super) session_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) model: Option<Model<'a>>,
 }
 
 /// The model in `get_state`.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Model<'a> {
-    #[serde(borrow)]
     pub(super) id: Str<'a>,
 }

@@ -22,8 +22,9 @@ pub(super) struct Usage {
 
 /// `stats` of a result, which only `--output-format json` has.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Stats<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     models: Option<BTreeMap<Str<'a>, Model>>,
 }
 

@@ -40,111 +40,86 @@ fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {
 
 /// A line of the log.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Entry<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Option<Str<'a>>,
-    #[serde(borrow, default)]
     uuid: Option<Str<'a>>,
-    #[serde(borrow, default)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
     version: Option<Str<'a>>,
-    #[serde(borrow, default)]
     provenance: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Message<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     usage_metadata: Option<Usage>,
-    #[serde(borrow, default)]
     tool_call_result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     system_payload: Option<Payload<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow, default)]
+    #[serde(default)]
     parts: Vec<Piece<'a>>,
 }
 
 /// A piece of a message, in the shape of Gemini's API.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Piece<'a> {
-    #[serde(borrow, default)]
     text: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "json::lenient")]
     thought: Option<bool>,
-    #[serde(borrow, default)]
     function_call: Option<Call<'a>>,
-    #[serde(borrow, default)]
     function_response: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Call<'a> {
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     args: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Payload<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     ui_event: Option<Telemetry<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     display_text: Option<Str<'a>>,
 }
 
 /// A line of telemetry.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Telemetry<'a> {
-    #[serde(borrow, rename = "event.name")]
+    #[serde(rename = "event.name")]
     name: Str<'a>,
-    #[serde(borrow, default, rename = "event.timestamp")]
+    #[serde(rename = "event.timestamp")]
     at: Option<Str<'a>>,
-    #[serde(borrow, default)]
     response_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     status_code: Option<u16>,
     #[serde(default, deserialize_with = "json::lenient")]
     duration_ms: Option<u64>,
-    #[serde(default)]
     input_token_count: Option<u64>,
-    #[serde(default)]
     output_token_count: Option<u64>,
-    #[serde(default)]
     cached_content_token_count: Option<u64>,
-    #[serde(default)]
     thoughts_token_count: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error_message: Option<Str<'a>>,
-    #[serde(borrow, default)]
     subagent_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     prompt_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     call_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     function_name: Option<Str<'a>>,
-    #[serde(borrow, default)]
     function_args: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     status: Option<Str<'a>>,
 }
 

@@ -52,8 +52,8 @@ pub(super) fn exit_code(report: &str) -> Option<i32> {
 /// The text of a tool's result, which is a string or a list of parts.
 fn content_text(content: &RawValue) -> Text<'_> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Part<'a> {
-        #[serde(borrow, default)]
         text: Option<Str<'a>>,
     }
     if let Some(text) = Text::from_json(content) {
@@ -67,15 +67,14 @@ fn content_text(content: &RawValue) -> Text<'_> {
 /// The steps of `todo_write`.
 pub(super) fn plan(input: &RawValue) -> Option<Vec<PlanItem<'_>>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Arguments<'a> {
-        #[serde(borrow)]
         todos: Vec<Todo<'a>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Todo<'a> {
-        #[serde(borrow)]
         content: Str<'a>,
-        #[serde(borrow, default)]
         status: Option<Str<'a>>,
     }
     let status = |word: Option<&str>| match word {

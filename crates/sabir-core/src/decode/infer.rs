@@ -9,9 +9,9 @@ use crate::json::{self, Str};
 
 /// The names that agents have for the arguments of tools that change files.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Arguments<'a> {
     #[serde(
-        borrow,
         alias = "file_path",
         alias = "filePath",
         alias = "absolute_path",
@@ -21,27 +21,28 @@ struct Arguments<'a> {
         alias = "notebook_path"
     )]
     path: Option<Str<'a>>,
-    #[serde(borrow, alias = "contents", alias = "file_text", alias = "fileText", alias = "new_source")]
+    #[serde(alias = "contents", alias = "file_text", alias = "fileText", alias = "new_source")]
     content: Option<Text<'a>>,
-    #[serde(borrow, alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text", alias = "before")]
+    #[serde(alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text", alias = "before")]
     old_string: Option<Str<'a>>,
-    #[serde(borrow, alias = "newString", alias = "new_str", alias = "newText", alias = "new_text", alias = "after")]
+    #[serde(alias = "newString", alias = "new_str", alias = "newText", alias = "new_text", alias = "after")]
     new_string: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     edits: Option<Vec<Edit<'a>>>,
-    #[serde(borrow, alias = "source", alias = "old_path", alias = "oldPath", alias = "source_path")]
+    #[serde(alias = "source", alias = "old_path", alias = "oldPath", alias = "source_path")]
     from: Option<Str<'a>>,
-    #[serde(borrow, alias = "destination", alias = "new_path", alias = "newPath", alias = "destination_path")]
+    #[serde(alias = "destination", alias = "new_path", alias = "newPath", alias = "destination_path")]
     to: Option<Str<'a>>,
     #[serde(alias = "insert_line")]
     line: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Edit<'a> {
-    #[serde(borrow, alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text")]
+    #[serde(alias = "oldString", alias = "old_str", alias = "oldText", alias = "old_text")]
     old_string: Str<'a>,
-    #[serde(borrow, alias = "newString", alias = "new_str", alias = "newText", alias = "new_text")]
+    #[serde(alias = "newString", alias = "new_str", alias = "newText", alias = "new_text")]
     new_string: Str<'a>,
 }
 

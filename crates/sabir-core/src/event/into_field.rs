@@ -1,9 +1,9 @@
 //! Argument conversion for the setters of event kinds.
 
-use super::{
-    Accounting, Cause, Change, ChangeSource, CostParts, Detection, Outcome, Text, Timeout, ToolKind, ToolStatus, UsageScope, Word,
-};
+use std::borrow::Cow;
+
 use crate::json::Str;
+use super::{Accounting, Cause, Change, ChangeSource, CostParts, Detection, Outcome, Text, Timeout, ToolKind, ToolStatus, UsageScope};
 
 /// A value that a setter accepts for a field of type `T`: an optional field takes a value or an [`Option`], and a text
 /// field takes any string type.
@@ -13,31 +13,31 @@ pub trait IntoField<T> {
 }
 
 macro_rules! text_fields {
-    ($Field:ident: $($Type:ty),*) => {
+    ($Field:ty: $($Type:ty),*) => {
         $(
-            impl<'a> IntoField<$Field<'a>> for $Type {
-                fn into_field(self) -> $Field<'a> {
+            impl<'a> IntoField<$Field> for $Type {
+                fn into_field(self) -> $Field {
                     self.into()
                 }
             }
 
-            impl<'a> IntoField<Option<$Field<'a>>> for $Type {
-                fn into_field(self) -> Option<$Field<'a>> {
+            impl<'a> IntoField<Option<$Field>> for $Type {
+                fn into_field(self) -> Option<$Field> {
                     Some(self.into())
                 }
             }
         )*
 
-        impl<'a, T: Into<$Field<'a>>> IntoField<Option<$Field<'a>>> for Option<T> {
-            fn into_field(self) -> Option<$Field<'a>> {
+        impl<'a, T: Into<$Field>> IntoField<Option<$Field>> for Option<T> {
+            fn into_field(self) -> Option<$Field> {
                 self.map(Into::into)
             }
         }
     };
 }
 
-text_fields!(Word: &'a str, &'a String, String, Word<'a>, Str<'a>);
-text_fields!(Text: &'a str, String, Word<'a>, Str<'a>, Text<'a>);
+text_fields!(Cow<'a, str>: &'a str, &'a String, String, Cow<'a, str>, Str<'a>);
+text_fields!(Text<'a>: &'a str, String, Cow<'a, str>, Str<'a>, Text<'a>);
 
 macro_rules! plain_fields {
     ($([$($T:ident)?] $Type:ty),* $(,)?) => {$(

@@ -13,11 +13,8 @@ use std::borrow::Cow;
 
 use serde::ser::SerializeMap;
 
+use super::{Accounting, Cause, Change, ChangeSource, CostParts, Detection, IntoField, Outcome, PermissionOption, PlanItem, SuggestedEdit, Text, Timeout, ToolKind, ToolStatus, UsageScope, read};
 use super::write::Field;
-use super::{
-    Accounting, Cause, Change, ChangeSource, CostParts, Detection, IntoField, Outcome, PermissionOption, PlanItem, SuggestedEdit,
-    Text, Timeout, ToolKind, ToolStatus, UsageScope, Word, read,
-};
 
 macro_rules! event_kinds {
     ($(
@@ -70,10 +67,10 @@ macro_rules! event_kinds {
                 match self { $(Self::$Kind(_) => $tag),* }
             }
 
-            /// Copies what is borrowed from the line.
+            /// Copies borrowed texts.
             pub fn into_owned(self) -> EventKind<'static> {
                 match self {
-                    $(Self::$Kind($Struct { $($field),* }) => EventKind::$Kind($Struct { $($field: $field.owned()),* }),)*
+                    $(Self::$Kind($Struct { $($field),* }) => EventKind::$Kind($Struct { $($field: $field.into_static()),* }),)*
                 }
             }
 
@@ -81,7 +78,7 @@ macro_rules! event_kinds {
             pub fn change_texts(&mut self, change: &mut dyn FnMut(&'static str, &str) -> Option<String>) {
                 match self {
                     $(Self::$Kind($Struct { $($field),* }) => {
-                        $($field.change(&mut |text| change($key, text));)*
+                        $($field.map_text(&mut |text| change($key, text));)*
                     })*
                 }
             }
@@ -96,7 +93,7 @@ macro_rules! event_kinds {
             pub(super) fn write_fields(&self, out: &mut Vec<u8>) {
                 match self {
                     $(Self::$Kind($Struct { $($field),* }) => {
-                        $(if !$field.absent() {
+                        $(if !$field.is_absent() {
                             out.extend_from_slice(concat!(",\"", $key, "\":").as_bytes());
                             $field.write(out);
                         })*
@@ -107,7 +104,7 @@ macro_rules! event_kinds {
             pub(super) fn serialize_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
                 match self {
                     $(Self::$Kind($Struct { $($field),* }) => {
-                        $(if !$field.absent() {
+                        $(if !$field.is_absent() {
                             map.serialize_entry($key, $field)?;
                         })*
                     })*
@@ -115,11 +112,11 @@ macro_rules! event_kinds {
                 Ok(())
             }
 
-            /// Picks the fields of one kind out of all the fields that an event may have.
-            pub(super) fn from_fields(tag: &str, fields: read::Fields<'a>) -> Result<Self, read::Unreadable> {
+            /// Builds the kind with this tag from the fields that were read.
+            pub(super) fn from_fields(tag: &str, fields: read::Fields<'a>) -> Result<Self, read::ReadError> {
                 match tag {
                     $($tag => Ok(Self::$Kind($Struct { $($field: read::take(fields.$field, $key)?),* })),)*
-                    other => Err(read::Unreadable::Kind(other.to_owned())),
+                    other => Err(read::ReadError::Kind(other.to_owned())),
                 }
             }
         }
@@ -130,9 +127,9 @@ event_kinds! {
     /// The first event of every run.
     Started(Started<'a>) "started" {
         /// Id of the agent, e.g. `claude-code`.
-        agent "agent": Word<'a>,
+        agent "agent": Cow<'a, str>,
         /// Its version, where it is known before the agent says anything.
-        agent_version "agentVersion": Option<Word<'a>>,
+        agent_version "agentVersion": Option<Cow<'a, str>>,
         /// How the agent was found in the stream; absent when it is certain, or was given.
         detection "detection": Option<Detection>,
         /// How the agent composes the token counts that it shows itself; absent when its input excludes cached tokens and its
@@ -142,22 +139,22 @@ event_kinds! {
     /// The agent says who it is and what it runs with. May come again when something of it changes.
     Session(Session<'a>) "session" derive(Default) {
         /// The agent's own id of the session, good for resuming it.
-        session_id "sessionId": Option<Word<'a>>,
+        session_id "sessionId": Option<Cow<'a, str>>,
         /// The model that answers.
-        model "model": Option<Word<'a>>,
+        model "model": Option<Cow<'a, str>>,
         /// The working folder.
-        cwd "cwd": Option<Word<'a>>,
+        cwd "cwd": Option<Cow<'a, str>>,
         /// The agent's version.
-        agent_version "agentVersion": Option<Word<'a>>,
+        agent_version "agentVersion": Option<Cow<'a, str>>,
         /// The agent's own word for what it may do unasked.
-        permission_mode "permissionMode": Option<Word<'a>>,
+        permission_mode "permissionMode": Option<Cow<'a, str>>,
         /// Names of the tools it has.
-        tools "tools": Option<Vec<Word<'a>>>,
+        tools "tools": Option<Vec<Cow<'a, str>>>,
     }
     /// What the user asks. Logs on disk tell it; what an agent prints does not repeat it.
     Prompt(Prompt<'a>) "prompt" {
         /// The whole prompt.
-        text "text": Word<'a>,
+        text "text": Cow<'a, str>,
     }
     /// A model round-trip of the main agent begins.
     TurnStart(TurnStart) "turnStart" derive(Default) {
@@ -169,48 +166,48 @@ event_kinds! {
         /// 1-based.
         turn "turn": u32,
         /// Why the model stopped, in the agent's word.
-        stop_reason "stopReason": Option<Word<'a>>,
+        stop_reason "stopReason": Option<Cow<'a, str>>,
     }
     /// A piece of what the agent says. The pieces of one message joined are its text, byte for byte.
     Text(TextDelta<'a>) "text" {
         /// The next piece.
         delta "delta": Text<'a>,
         /// The message it belongs to, where the agent names its messages.
-        message_id "messageId": Option<Word<'a>>,
+        message_id "messageId": Option<Cow<'a, str>>,
     }
     /// A piece of the model's reasoning.
     Thinking(ThinkingDelta<'a>) "thinking" {
         /// The next piece.
         delta "delta": Text<'a>,
         /// The message it belongs to.
-        message_id "messageId": Option<Word<'a>>,
+        message_id "messageId": Option<Cow<'a, str>>,
     }
     /// A tool call begins.
     ToolStart(ToolStart<'a>) "toolStart" {
         /// Names the call; no two calls of a run share it.
-        tool_call_id "toolCallId": Word<'a>,
+        tool_call_id "toolCallId": Cow<'a, str>,
         /// The tool's name as the agent says it.
-        name "name": Word<'a>,
+        name "name": Cow<'a, str>,
         /// The arguments as JSON text, where they are known at the start.
-        input "input": Option<Word<'a>>,
+        input "input": Option<Cow<'a, str>>,
         /// What the tool does.
         tool_kind "toolKind": ToolKind,
         /// A line for people.
-        title "title": Option<Word<'a>>,
+        title "title": Option<Cow<'a, str>>,
     }
     /// More is known of a tool call that is open.
     ToolUpdate(ToolUpdate<'a>) "toolUpdate" {
         /// The call.
-        tool_call_id "toolCallId": Word<'a>,
+        tool_call_id "toolCallId": Cow<'a, str>,
         /// The arguments, whole, when they came after the start.
-        input "input": Option<Word<'a>>,
+        input "input": Option<Cow<'a, str>>,
         /// The next piece of its output.
         output_delta "outputDelta": Option<Text<'a>>,
     }
     /// A tool call ended.
     ToolEnd(ToolEnd<'a>) "toolEnd" {
         /// The call.
-        tool_call_id "toolCallId": Word<'a>,
+        tool_call_id "toolCallId": Cow<'a, str>,
         /// True exactly when `status` is `ok`.
         ok "ok": bool,
         /// What it gave back, whole.
@@ -225,11 +222,11 @@ event_kinds! {
     /// A file changed.
     FileChange(FileChange<'a>) "fileChange" {
         /// The path as the agent gives it.
-        path "path": Word<'a>,
+        path "path": Cow<'a, str>,
         /// What happened to it.
         change "change": Change,
         /// The old path of a renamed file.
-        from "from": Option<Word<'a>>,
+        from "from": Option<Cow<'a, str>>,
         /// Unified diff.
         diff "diff": Option<Text<'a>>,
         /// Lines added.
@@ -237,7 +234,7 @@ event_kinds! {
         /// Lines removed.
         removed "removed": Option<u64>,
         /// The call that changed it.
-        tool_call_id "toolCallId": Option<Word<'a>>,
+        tool_call_id "toolCallId": Option<Cow<'a, str>>,
         /// How we know.
         source "source": ChangeSource,
     }
@@ -254,15 +251,15 @@ event_kinds! {
     /// The agent asks whether it may, or says how that was decided.
     Permission(Permission<'a>) "permission" {
         /// Names the question.
-        request_id "requestId": Word<'a>,
+        request_id "requestId": Cow<'a, str>,
         /// The call it is about.
-        tool_call_id "toolCallId": Option<Word<'a>>,
+        tool_call_id "toolCallId": Option<Cow<'a, str>>,
         /// The question in a line.
-        title "title": Word<'a>,
+        title "title": Cow<'a, str>,
         /// The answers that can be given.
         options "options": Option<Vec<PermissionOption<'a>>>,
         /// The answer, once there is one.
-        decision "decision": Option<Word<'a>>,
+        decision "decision": Option<Cow<'a, str>>,
     }
     /// A request failed and is tried again.
     Retry(Retry<'a>) "retry" {
@@ -273,12 +270,12 @@ event_kinds! {
         /// The wait before the next.
         delay_ms "delayMs": Option<u64>,
         /// What went wrong.
-        message "message": Word<'a>,
+        message "message": Cow<'a, str>,
     }
     /// One line for people: progress, a warning, a line of standard error.
     Activity(Activity<'a>) "activity" {
         /// The line.
-        message "message": Word<'a>,
+        message "message": Cow<'a, str>,
     }
     /// Tokens and cost. Classes are the same for all agents: input is what was not cached, and input, cache reads,
     /// cache writes and output are disjoint.
@@ -302,19 +299,19 @@ event_kinds! {
         /// The reported cost by class, where the agent gives it.
         cost_parts "costParts": Option<CostParts>,
         /// The model that used them.
-        model "model": Option<Word<'a>>,
+        model "model": Option<Cow<'a, str>>,
         /// What the figures cover.
         scope "scope": UsageScope,
     }
     /// The agent's answer. At most one in a run.
     Final(Final<'a>) "final" {
         /// The whole answer.
-        text "text": Word<'a>,
+        text "text": Cow<'a, str>,
     }
     /// Something failed.
     Error(ErrorEvent<'a>) "error" {
         /// What the agent says of it.
-        message "message": Word<'a>,
+        message "message": Cow<'a, str>,
         /// What kind of failure it is.
         class "class": Option<Cause>,
         /// Whether it ends the run.
@@ -323,16 +320,16 @@ event_kinds! {
     /// A line that no rule knows, kept as it was.
     Unrecognized(Unrecognized<'a>) "unrecognized" {
         /// The type that the line gives itself.
-        r#type "type": Option<Word<'a>>,
+        r#type "type": Option<Cow<'a, str>>,
         /// The line.
-        raw "raw": Word<'a>,
+        raw "raw": Cow<'a, str>,
     }
     /// The last event of every run.
     Exited(Exited<'a>) "exited" {
         /// Exit code of the process.
         exit_code "exitCode": Option<i32>,
         /// The signal that ended it, e.g. `SIGTERM`.
-        signal "signal": Option<Word<'a>>,
+        signal "signal": Option<Cow<'a, str>>,
         /// Whether somebody asked it to stop.
         cancelled "cancelled": bool,
         /// How the run ended.
@@ -344,7 +341,7 @@ event_kinds! {
         /// True when no process of the run is left.
         quiescent "quiescent": Option<bool>,
         /// Why the model stopped last, in the agent's word.
-        stop_reason "stopReason": Option<Word<'a>>,
+        stop_reason "stopReason": Option<Cow<'a, str>>,
         /// Number of turns as the agent counts them.
         turns "turns": Option<u32>,
         /// Duration of the run as the agent measured it.
@@ -355,7 +352,7 @@ event_kinds! {
 }
 
 impl EventKind<'_> {
-    /// The text that people said or saw here, where one would look for words.
+    /// The text that a full-text search looks at.
     pub fn said(&self) -> Option<&str> {
         match self {
             Self::Prompt(prompt) => Some(&prompt.text),
@@ -367,7 +364,7 @@ impl EventKind<'_> {
         }
     }
 
-    /// Appends one JSON object without the head, as [`Told`] reads it; no line end.
+    /// Appends a JSON object without the head, as [`PartialEvent`] reads it, without a newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"kind\":\"");
         out.extend_from_slice(self.tag().as_bytes());

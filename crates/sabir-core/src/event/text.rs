@@ -1,24 +1,23 @@
-//! Long texts that mostly pass through.
+//! Lazily unescaped strings.
 //!
-//! What an agent says and what its tools print are the bulk of every stream, and they come as JSON strings and leave as
-//! JSON strings. A [`Text`] made from a JSON string keeps it as it is written; it is unescaped only when somebody looks
-//! at it.
+//! Messages and tool output are the bulk of every stream, and both input and output are JSON strings. A [`Text`] made from
+//! a JSON string keeps the escaped form and unescapes it on first access.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::{self, Visitor};
+use serde::de::value::SeqAccessDeserializer;
 use serde_json::value::RawValue;
 
-use super::write;
 use crate::cut;
 use crate::json::{self, Escapes, Str};
+use super::write;
 
-/// A text, as itself or as the JSON string that it came in. Dereferences to `str`.
+/// A string, plain or as the escaped JSON string that was read. Dereferences to `str`, which unescapes it once.
 #[derive(Clone)]
 pub struct Text<'a>(Form<'a>);
 
@@ -26,40 +25,40 @@ pub struct Text<'a>(Form<'a>);
 enum Form<'a> {
     Plain(Cow<'a, str>),
     Json {
-        /// The JSON string with its quotes; holds an escape, and no `\u` escape but those that we would write ourselves.
+        /// The JSON string with its quotes. It has at least one escape, and of `\u` escapes only those that we write.
         json: Cow<'a, str>,
-        /// What is not a part of it any more: so many bytes behind the first quote.
+        /// Number of bytes after the opening quote that no longer belong to the text.
         from: usize,
-        /// How many bytes it says.
+        /// Length in bytes when unescaped.
         size: usize,
-        /// What it says, once somebody asked.
+        /// The unescaped text, after the first access.
         plain: OnceLock<Box<str>>,
     },
 }
 
 impl<'a> Text<'a> {
-    /// The text that a JSON value is, if it is a string.
+    /// The text of a JSON value; `None` if it is not a string.
     pub fn from_json(value: &'a RawValue) -> Option<Self> {
         json::escapes_of(value.get()).map(|escapes| Self::from_written(value.get(), escapes))
     }
 
-    /// The text of a JSON string in which that is escaped.
+    /// The text of a JSON string with these escapes.
     pub fn from_written(json: &'a str, escapes: Escapes) -> Self {
         match escapes {
-            // It may be half of a pair, which only unescaping tells.
-            Escapes { foreign: true, .. } => Self::from(unescaped(json)),
-            Escapes { surplus: 0, .. } => Self::from(between_quotes(json)),
-            Escapes { surplus, .. } => Self::kept(Cow::Borrowed(json), surplus),
+            // It may be a lone surrogate, which only unescaping finds.
+            Escapes { foreign: true, .. } => Self::from(unescape(json)),
+            Escapes { surplus: 0, .. } => Self::from(strip_quotes(json)),
+            Escapes { surplus, .. } => Self::from_escaped(Cow::Borrowed(json), surplus),
         }
     }
 
-    fn kept(json: Cow<'a, str>, surplus: usize) -> Self {
+    fn from_escaped(json: Cow<'a, str>, surplus: usize) -> Self {
         let size = json.len() - 2 - surplus;
         Self(Form::Json { json, from: 0, size, plain: OnceLock::new() })
     }
 
-    /// The text of a JSON string that is written inside another one, and what follows it there. Escaped twice, it is
-    /// unescaped once and kept as the JSON string that it is. `None` for what is rare in it: pairs of escapes.
+    /// The text of a JSON string inside another JSON string, and the rest of the outer one. It is unescaped once and kept as
+    /// the inner JSON string. `None` for rare escapes such as surrogate pairs.
     pub fn from_nested(written: &str) -> Option<(Text<'static>, &str)> {
         let mut rest = written.strip_prefix(r#"\""#)?;
         let mut json = String::with_capacity(written.len());
@@ -84,7 +83,7 @@ impl<'a> Text<'a> {
         }
         let text = if surplus > 0 {
             json.push('"');
-            Text::kept(Cow::Owned(json), surplus)
+            Text::from_escaped(Cow::Owned(json), surplus)
         } else {
             json.remove(0);
             Text::from(json)
@@ -92,29 +91,30 @@ impl<'a> Text<'a> {
         Some((text, rest))
     }
 
-    /// What stands between the quotes of the JSON string that it is kept as, if it is.
+    /// The escaped form without quotes, if the text is kept in it.
     pub fn escaped(&self) -> Option<&str> {
         matches!(self.0, Form::Json { .. }).then(|| self.written())
     }
 
-    /// The text as it is written, in JSON where it is kept so. Never unescapes, unlike the dereference.
+    /// The escaped form without quotes if the text is kept in it, else the text. Unlike the dereference, this never
+    /// unescapes.
     pub fn written(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, from, .. } => &between_quotes(json)[*from..],
+            Form::Json { json, from, .. } => &strip_quotes(json)[*from..],
         }
     }
 
-    /// Whether it says nothing. Unlike `str::is_empty` through the dereference, this never unescapes.
+    /// Whether it is empty. Unlike `str::is_empty` through the dereference, this never unescapes.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Form::Plain(text) => text.is_empty(),
-            // It holds an escape at least.
+            // It has at least one escape.
             Form::Json { .. } => false,
         }
     }
 
-    /// How many bytes it has, which is told without unescaping it.
+    /// Length in bytes when unescaped. Never unescapes.
     pub fn size(&self) -> usize {
         match &self.0 {
             Form::Plain(text) => text.len(),
@@ -122,28 +122,28 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Its beginning, of at most so many bytes, with nothing borrowed. Never unescapes.
+    /// An owned copy of at most the first `bytes` bytes. Never unescapes.
     pub fn head(&self, bytes: usize) -> Text<'static> {
         match &self.0 {
             Form::Plain(text) => Text::from(cut::head(text, bytes).to_owned()),
             Form::Json { size, .. } if *size <= bytes => Self::of_inside(self.written(), *size),
             Form::Json { .. } => {
-                let (head, said) = escaped_head(self.written(), bytes);
-                Self::of_inside(head, said)
+                let (head, size) = escaped_head(self.written(), bytes);
+                Self::of_inside(head, size)
             }
         }
     }
 
-    /// Appends its beginning, of at most so many bytes, as a JSON string: as it is kept, where it is kept as one
-    /// that can stand in a line.
+    /// Appends at most the first `bytes` bytes as a JSON string, in the escaped form if the text is kept in it and it has
+    /// no line separator.
     pub fn write_head(&self, bytes: usize, out: &mut Vec<u8>) {
-        let (inside, said) = match &self.0 {
+        let (inside, size) = match &self.0 {
             Form::Plain(text) => return write::plain_string(cut::head(text, bytes), out),
             Form::Json { size, .. } if *size <= bytes => (self.written(), *size),
             Form::Json { .. } => escaped_head(self.written(), bytes),
         };
-        if inside.len() > said && write::ends_a_line_for_some(inside) {
-            return write::plain_string(&unescaped(&in_quotes(inside)), out);
+        if inside.len() > size && write::has_line_separator(inside) {
+            return write::plain_string(&unescape(&quote(inside)), out);
         }
         out.reserve(inside.len() + 2);
         out.push(b'"');
@@ -151,11 +151,11 @@ impl<'a> Text<'a> {
         out.push(b'"');
     }
 
-    /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
+    /// Drops the first `bytes` bytes of [`Text::written`].
     pub fn after_written(self, bytes: usize) -> Self {
         let bytes = cut::before(self.written(), bytes);
         let (head, rest) = self.written().split_at(bytes);
-        // The head is short, and tells what the rest says as well.
+        // The dropped head is short, so the size of the rest follows from it.
         let size = self.size() - if self.escaped().is_some() { escaped_head(head, usize::MAX).1 } else { bytes };
         if rest.len() == size {
             return Self::from(rest.to_owned());
@@ -166,15 +166,15 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// The text of what stands between the quotes of a JSON string and says so many bytes.
+    /// The text of a JSON string without its quotes that unescapes to `size` bytes.
     fn of_inside(inside: &str, size: usize) -> Text<'static> {
         if inside.len() == size {
             return Text::from(inside.to_owned());
         }
-        Text(Form::Json { json: Cow::Owned(in_quotes(inside)), from: 0, size, plain: OnceLock::new() })
+        Text(Form::Json { json: Cow::Owned(quote(inside)), from: 0, size, plain: OnceLock::new() })
     }
 
-    /// The text with nothing borrowed.
+    /// Copies borrowed text.
     pub fn into_owned(self) -> Text<'static> {
         match self.0 {
             Form::Plain(text) => Text::from(text.into_owned()),
@@ -182,26 +182,26 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The JSON string that it is kept as, if it is and can stand in a line.
+    /// The JSON string, if the text is kept as one and it has no line separator.
     pub fn as_json(&self) -> Option<&str> {
         match &self.0 {
-            Form::Json { json, from: 0, .. } if !write::ends_a_line_for_some(json) => Some(json),
+            Form::Json { json, from: 0, .. } if !write::has_line_separator(json) => Some(json),
             _ => None,
         }
     }
 
-    /// The text as a string of its own.
+    /// Converts it to a string.
     pub fn into_string(self) -> String {
         match self.0 {
             Form::Plain(text) => text.into_owned(),
-            Form::Json { json, from: 0, plain, .. } => plain.into_inner().map_or_else(|| unescaped(&json), String::from),
+            Form::Json { json, from: 0, plain, .. } => plain.into_inner().map_or_else(|| unescape(&json), String::from),
             Form::Json { .. } => self.as_ref().to_owned(),
         }
     }
 
     /// Appends the JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        match self.escaped().filter(|escaped| !write::ends_a_line_for_some(escaped)) {
+        match self.escaped().filter(|escaped| !write::has_line_separator(escaped)) {
             Some(escaped) => {
                 out.push(b'"');
                 out.extend_from_slice(escaped.as_bytes());
@@ -213,44 +213,44 @@ impl<'a> Text<'a> {
 }
 
 impl Text<'static> {
-    /// The text of a JSON string of our own making that says so many bytes: with its quotes, with an escape, and with no
-    /// half of a pair.
+    /// The text of a JSON string that we wrote and that unescapes to `size` bytes. It has quotes, at least one escape and
+    /// no lone surrogate.
     pub fn from_own_json(json: String, size: usize) -> Self {
         Self(Form::Json { json: Cow::Owned(json), from: 0, size, plain: OnceLock::new() })
     }
 }
 
-fn in_quotes(inside: &str) -> String {
+fn quote(inside: &str) -> String {
     let mut json = String::with_capacity(inside.len() + 2);
     json.extend(["\"", inside, "\""]);
     json
 }
 
-/// What stands between the quotes of a JSON string.
-fn between_quotes(json: &str) -> &str {
+/// The content of a JSON string.
+fn strip_quotes(json: &str) -> &str {
     json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default()
 }
 
-/// The part of what stands between the quotes of a JSON string that says at most so many bytes, and how many it says.
+/// The longest prefix of the content of a JSON string that unescapes to at most `bytes` bytes, and its unescaped length.
 fn escaped_head(inside: &str, bytes: usize) -> (&str, usize) {
-    // Bytes of the head as it is written, and as it is said.
-    let (mut end, mut said) = (0, 0);
-    while let Some(rest) = inside.get(end..).filter(|rest| !rest.is_empty() && said < bytes) {
+    // Length of the prefix, escaped and unescaped.
+    let (mut end, mut size) = (0, 0);
+    while let Some(rest) = inside.get(end..).filter(|rest| !rest.is_empty() && size < bytes) {
         let plain = memchr::memchr(b'\\', rest.as_bytes()).unwrap_or(rest.len());
-        let whole = cut::before(rest, plain.min(bytes - said));
-        (end, said) = (end + whole, said + whole);
-        if whole < plain || plain == rest.len() || said == bytes {
+        let whole = cut::before(rest, plain.min(bytes - size));
+        (end, size) = (end + whole, size + whole);
+        if whole < plain || plain == rest.len() || size == bytes {
             break;
         }
-        // All that is escaped is one byte.
+        // Every escape stands for one byte.
         end += if rest.as_bytes().get(plain + 1) == Some(&b'u') { 6 } else { 2 };
-        said += 1;
+        size += 1;
     }
-    // Should the text end within an escape, all of it is meant.
-    (inside.get(..end).unwrap_or(inside), said)
+    // If the text ends within an escape, the prefix is all of it.
+    (inside.get(..end).unwrap_or(inside), size)
 }
 
-fn unescaped(json: &str) -> String {
+fn unescape(json: &str) -> String {
     if let Some(text) = json::unescaped(json) {
         return text;
     }
@@ -268,8 +268,8 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
-            Form::Json { json, from: 0, plain, .. } => plain.get_or_init(|| unescaped(json).into_boxed_str()),
-            Form::Json { plain, .. } => plain.get_or_init(|| unescaped(&in_quotes(self.written())).into_boxed_str()),
+            Form::Json { json, from: 0, plain, .. } => plain.get_or_init(|| unescape(json).into_boxed_str()),
+            Form::Json { plain, .. } => plain.get_or_init(|| unescape(&quote(self.written())).into_boxed_str()),
         }
     }
 }
@@ -348,12 +348,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
-            /// Our reader gives it as it is written, with what is escaped in it.
+            /// Our reader provides the escaped form and information about its escapes.
             fn visit_seq<A: de::SeqAccess<'de>>(self, written: A) -> Result<Self::Value, A::Error> {
                 let (json, surplus, foreign) = Deserialize::deserialize(SeqAccessDeserializer::new(written))?;
                 Ok(Text::from_written(json, Escapes { surplus, foreign }))
             }
-            /// Any other reader gives what it says.
+            /// Any other reader provides the unescaped text.
             fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
                 Str::deserialize(deserializer).map(Text::from)
             }
@@ -381,7 +381,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     #[test]
-    fn a_text_is_the_same_whichever_way_it_came() {
+    fn escaped_and_plain_text_are_equal() {
         for json in [
             r#""""#,
             r#""plain""#,
@@ -412,19 +412,22 @@ mod tests {
                     Some(_) => serde_json::from_str(&format!("\"{part}\"")).ok(),
                     None => Some(part.to_owned()),
                 });
-                // Where an escape would be cut, nobody cuts.
+                // Callers never cut within an escape.
                 if let (Some(_), Some(rest)) = (head, rest) {
-                    let behind = text.clone().after_written(bytes);
+                    let rest_text = text.clone().after_written(bytes);
                     let (mut one, mut other) = (Vec::new(), Vec::new());
-                    behind.write(&mut one);
+                    rest_text.write(&mut one);
                     Text::from(rest.as_str()).write(&mut other);
                     assert_eq!(String::from_utf8(one), String::from_utf8(other), "{json} {bytes}");
-                    assert_eq!((behind.size(), &*behind.head(3), &*behind.head(1000)), (rest.len(), cut::head(&rest, 3), &*rest));
                     assert_eq!(
-                        (behind.clone().into_string(), behind.clone().into_owned().into_string()),
+                        (rest_text.size(), &*rest_text.head(3), &*rest_text.head(1000)),
+                        (rest.len(), cut::head(&rest, 3), &*rest)
+                    );
+                    assert_eq!(
+                        (rest_text.clone().into_string(), rest_text.clone().into_owned().into_string()),
                         (rest.clone(), rest.clone())
                     );
-                    assert_eq!(behind.after_written(0), rest.as_str());
+                    assert_eq!(rest_text.after_written(0), rest.as_str());
                 }
             }
             assert_eq!(text.clone().into_owned(), plain.as_str());
@@ -434,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_string_inside_another_one_is_the_same_text() {
+    fn from_nested_reads_twice_escaped_text() {
         for (text, at_once) in [
             ("", true),
             ("plain é 日本語", true),
@@ -459,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_the_same_by_any_reader() {
+    fn deserializes_alike_with_any_reader() {
         for json in [r#""""#, r#""plain""#, r#""a\nb \"c\" \u001b[0m é""#, r#""pair \ud83d\ude00""#] {
             let ours: Text<'_> = crate::json::parse(json).expect("a string");
             let theirs: Text<'_> = serde_json::from_str(json).expect("a string");
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_replaced_and_what_is_no_string_is_none() {
+    fn from_json_replaces_lone_surrogate_and_refuses_other_types() {
         let half: &RawValue = serde_json::from_str(r#""a\ud83d b""#).expect("JSON");
         assert_eq!(Text::from_json(half).expect("a string"), "a\u{fffd} b");
         let number: &RawValue = serde_json::from_str("1").expect("JSON");

@@ -1,30 +1,30 @@
-//! Events to JSON text, the hot half of `parse --to events`.
+//! JSON writer for events.
 //!
-//! serde would ask for every key whether it needs escaping and look at every byte of every string by itself; here the
-//! keys are constants and strings are looked at eight bytes at a time.
+//! Writing is a hot path: unlike serde's writer, this one has constant keys that need no escaping, and scans strings eight
+//! bytes at a time.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::words::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
-use super::{Accounting, CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
 use crate::json;
+use super::{Accounting, CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
+use super::enums::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
 
-/// A field of an event: whether it is there, and how it is written.
+/// A field of an event kind.
 pub(super) trait Field {
-    /// The same field with nothing borrowed.
+    /// The type of the field without borrowed text.
     type Static;
-    /// Absent fields are left out.
-    fn absent(&self) -> bool {
+    /// Whether it is left out of the JSON.
+    fn is_absent(&self) -> bool {
         false
     }
     /// Appends the JSON value.
     fn write(&self, out: &mut Vec<u8>);
-    /// Copies what is borrowed.
-    fn owned(self) -> Self::Static;
-    /// Hands over every text that it holds; what comes back takes its place.
-    fn change(&mut self, _: &mut dyn FnMut(&str) -> Option<String>) {}
+    /// Copies borrowed texts.
+    fn into_static(self) -> Self::Static;
+    /// Calls the function with every text; a returned text replaces it.
+    fn map_text(&mut self, _: &mut dyn FnMut(&str) -> Option<String>) {}
 }
 
 impl Field for Cow<'_, str> {
@@ -32,10 +32,10 @@ impl Field for Cow<'_, str> {
     fn write(&self, out: &mut Vec<u8>) {
         string(self, out);
     }
-    fn owned(self) -> Self::Static {
+    fn into_static(self) -> Self::Static {
         Cow::Owned(self.into_owned())
     }
-    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+    fn map_text(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
         if let Some(text) = change(self) {
             *self = Cow::Owned(text);
         }
@@ -47,10 +47,10 @@ impl Field for Text<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         Text::write(self, out);
     }
-    fn owned(self) -> Self::Static {
+    fn into_static(self) -> Self::Static {
         self.into_owned()
     }
-    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+    fn map_text(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
         if let Some(text) = change(self) {
             *self = Text::from(text);
         }
@@ -59,7 +59,7 @@ impl Field for Text<'_> {
 
 impl<T: Field> Field for Option<T> {
     type Static = Option<T::Static>;
-    fn absent(&self) -> bool {
+    fn is_absent(&self) -> bool {
         self.is_none()
     }
     fn write(&self, out: &mut Vec<u8>) {
@@ -67,12 +67,12 @@ impl<T: Field> Field for Option<T> {
             value.write(out);
         }
     }
-    fn owned(self) -> Self::Static {
-        self.map(Field::owned)
+    fn into_static(self) -> Self::Static {
+        self.map(Field::into_static)
     }
-    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+    fn map_text(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
         if let Some(value) = self {
-            value.change(change);
+            value.map_text(change);
         }
     }
 }
@@ -92,15 +92,15 @@ where
         }
         out.push(b']');
     }
-    fn owned(self) -> Self::Static {
-        self.into_iter().map(Field::owned).collect()
+    fn into_static(self) -> Self::Static {
+        self.into_iter().map(Field::into_static).collect()
     }
-    fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
-        self.iter_mut().for_each(|item| item.change(change));
+    fn map_text(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+        self.iter_mut().for_each(|item| item.map_text(change));
     }
 }
 
-/// Fields that hold nothing borrowed and are written by a function of their own.
+/// Implements [`Field`] for types without borrowed text.
 macro_rules! plain_fields {
     ($($Type:ty => |$value:ident, $out:ident| $write:expr),* $(,)?) => {$(
         impl Field for $Type {
@@ -109,7 +109,7 @@ macro_rules! plain_fields {
                 let $value = self;
                 $write;
             }
-            fn owned(self) -> Self {
+            fn into_static(self) -> Self {
                 self
             }
         }
@@ -135,7 +135,7 @@ plain_fields! {
     Detection => |value, out| word(value.as_str(), out),
 }
 
-/// Records of the vocabulary that hold text and are rare enough for serde.
+/// Implements [`Field`] for structs with text, which are rare enough to be written by serde.
 macro_rules! record_fields {
     ($($Type:ident { $($text:ident),* }),* $(,)?) => {$(
         impl Field for $Type<'_> {
@@ -143,11 +143,11 @@ macro_rules! record_fields {
             fn write(&self, out: &mut Vec<u8>) {
                 serde_value(self, out);
             }
-            fn owned(self) -> Self::Static {
+            fn into_static(self) -> Self::Static {
                 self.into_owned()
             }
-            fn change(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
-                $(self.$text.change(change);)*
+            fn map_text(&mut self, change: &mut dyn FnMut(&str) -> Option<String>) {
+                $(self.$text.map_text(change);)*
             }
         }
     )*};
@@ -159,7 +159,7 @@ record_fields! {
     PermissionOption { id, label },
 }
 
-/// Appends what serde writes for a value; our own records cannot fail to serialize.
+/// Appends what serde writes for a value. Serializing our own types cannot fail.
 fn serde_value<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     let before = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -168,7 +168,7 @@ fn serde_value<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     }
 }
 
-/// A word of ours: no character of it needs escaping.
+/// Appends a JSON string in which no character needs escaping.
 pub(crate) fn word(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
@@ -190,8 +190,8 @@ pub(crate) fn integer(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a JSON string, escaped as `serde_json` does, and the three characters beyond ASCII at which some languages end
-/// a line (U+0085, U+2028, U+2029) as well: one event is one line, whoever reads it.
+/// Appends a JSON string, escaped as `serde_json` does, and in addition the three line separators beyond ASCII (U+0085,
+/// U+2028, U+2029): some languages split lines at them, and an event must be one line for every reader.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
@@ -205,7 +205,7 @@ pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends a JSON string, escaped as `serde_json` does and no more.
+/// Appends a JSON string, escaped exactly as `serde_json` does.
 pub(crate) fn plain_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -213,7 +213,7 @@ pub(crate) fn plain_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends the escape of the character that the bytes start with; gives the character's length.
+/// Appends the escape of the first character of `bytes` and returns the length of that character.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match bytes {
@@ -242,11 +242,11 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     1
 }
 
-/// Where the next character that must be escaped is.
+/// Position of the next character that must be escaped.
 fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Sets the high bit of the first byte that is zero, and maybe of bytes after it.
+    // Sets the high bit of the first zero byte, and possibly of bytes after it.
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
     let mut at = from;
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| chunk.first_chunk::<8>()) {
@@ -267,8 +267,8 @@ fn next_special(bytes: &[u8], from: usize) -> Option<usize> {
     (at..bytes.len()).find(|&index| is_special(&bytes[index..]))
 }
 
-/// Whether a JSON text holds one of the characters beyond ASCII that [`string`] escapes.
-pub(super) fn ends_a_line_for_some(json: &str) -> bool {
+/// Whether a JSON text contains one of the line separators that [`string`] escapes.
+pub(super) fn has_line_separator(json: &str) -> bool {
     let bytes = json.as_bytes();
     memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|index| is_special(&bytes[index..]))
 }
@@ -282,7 +282,7 @@ mod tests {
     use super::{integer, plain_string, string};
 
     #[test]
-    fn strings_are_escaped_as_serde_does() {
+    fn string_escapes_as_serde_does() {
         let every: String = (0_u32..0x250).filter_map(char::from_u32).collect();
         for text in ["", "plain", "a\"b\\c\nd\u{0}e\u{1f}f\u{7f}g\u{2028}", every.as_str()] {
             for start in text.char_indices().map(|(index, _)| index) {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_written_in_full() {
+    fn integer_writes_all_digits() {
         for value in [0, 7, 10, 1_234_567, u64::MAX] {
             let mut out = Vec::new();
             integer(value, &mut out);

@@ -168,8 +168,8 @@ impl<'a> Arguments<'a> {
     /// The files of a tool that changes several at once.
     fn changed_files(&self) -> Option<String> {
         #[derive(serde::Deserialize)]
+        #[serde(bound = "'de: 'a")]
         struct Changed<'a> {
-            #[serde(borrow)]
             path: Str<'a>,
         }
         let changes: Vec<Changed<'_>> = json::parse(self.get("changes")?.get())?;

@@ -177,31 +177,25 @@ impl SessionResultFold {
                 let name = r#type.as_deref().unwrap_or("(no type)").to_owned();
                 *result.unrecognized.types.entry(name).or_default() += 1;
             }
-            EventKind::Exited(_) => self.exited(&event.kind),
+            EventKind::Exited(exited) => self.exited(exited),
             _ => {}
         }
     }
 
-    fn exited(&mut self, kind: &EventKind<'_>) {
-        let EventKind::Exited(Exited {
-            exit_code, signal, outcome, cause, stop_reason, turns, duration_ms, api_duration_ms, ..
-        }) = kind
-        else {
-            return;
-        };
+    fn exited(&mut self, exited: &Exited<'_>) {
         let result = &mut self.result;
-        result.outcome = *outcome;
-        result.status = Status::of(*outcome);
-        result.cause = *cause;
-        result.exit_code = *exit_code;
-        result.signal = signal.as_deref().map(str::to_owned);
-        if let Some(reason) = stop_reason {
+        result.outcome = exited.outcome;
+        result.status = Status::of(exited.outcome);
+        result.cause = exited.cause;
+        result.exit_code = exited.exit_code;
+        result.signal = exited.signal.as_deref().map(str::to_owned);
+        if let Some(reason) = &exited.stop_reason {
             result.stop_reason = Some(reason.clone().into_owned());
         }
-        result.turns = turns.or((self.turns_ended > 0).then_some(self.turns_ended));
+        result.turns = exited.turns.or((self.turns_ended > 0).then_some(self.turns_ended));
         let measured = self.first_at.zip(self.last_at).and_then(|(first, last)| last.millis_since(first));
-        result.duration_ms = duration_ms.or(measured);
-        result.api_duration_ms = *api_duration_ms;
+        result.duration_ms = exited.duration_ms.or(measured);
+        result.api_duration_ms = exited.api_duration_ms;
     }
 
     /// Tokens and dollars so far, as far as they are known: for a meter that runs along.

@@ -467,13 +467,11 @@ mod tests {
         r#" {"name":"a\n\"b\"" , "list":[1,-2.5e3,true,null,"x",[],{}],"raw":{"k":["Gr\u00f6\u00dfe \\ é"]},"unit":"A"} "#;
 
     #[derive(Debug, Deserialize)]
+    #[serde(bound = "'de: 'a")]
     #[allow(dead_code, reason = "compared by what Debug prints")]
     struct Shape<'a> {
-        #[serde(borrow)]
         name: Option<Str<'a>>,
-        #[serde(borrow)]
         list: Option<Vec<StringOr<'a, IgnoredAny>>>,
-        #[serde(borrow)]
         raw: Option<&'a RawValue>,
         unit: Option<Unit>,
     }

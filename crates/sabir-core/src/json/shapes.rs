@@ -97,8 +97,9 @@ mod tests {
     #[test]
     fn a_field_of_another_shape_is_absent_and_one_that_is_no_json_is_refused() {
         #[derive(Debug, PartialEq, serde::Deserialize)]
+        #[serde(bound = "'de: 'a")]
         struct Message<'a> {
-            #[serde(borrow, default, deserialize_with = "crate::json::lenient")]
+            #[serde(default, deserialize_with = "crate::json::lenient")]
             list: Option<Vec<Str<'a>>>,
         }
         for (json, list) in [
@@ -133,10 +134,10 @@ mod tests {
     #[test]
     fn what_follows_a_value_is_read_whatever_its_shape() {
         #[derive(Debug, PartialEq, serde::Deserialize)]
+        #[serde(bound = "'de: 'a")]
         struct Message<'a> {
             #[serde(deserialize_with = "crate::json::lenient")]
             point: Option<(u8, u8)>,
-            #[serde(borrow)]
             output: TextOr<'a>,
             last: u8,
         }

@@ -20,24 +20,22 @@ pub struct LogOverview {
 
 /// What `init` and `prompt` say beside the events.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Aside<'a> {
-    #[serde(borrow, default)]
     origin: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     payload: AsidePayload<'a>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct AsidePayload<'a> {
-    #[serde(borrow, default)]
     text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
     meta: Option<AsideMeta<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct AsideMeta<'a> {
-    #[serde(borrow, default)]
     workspace: Option<Cow<'a, str>>,
 }
 

@@ -27,7 +27,6 @@ pub struct Message<'a> {
     /// What it is: `init`, `log`, `event`, …
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
-    #[serde(borrow)]
     payload: Payload<'a>,
     /// How bad it is: `info`, `warn` or `error`.
     #[serde(borrow, default)]
@@ -38,16 +37,12 @@ pub struct Message<'a> {
 /// is not, and with it everything that follows.
 pub fn check(line: &[u8], session: &str) -> Result<u64, &'static str> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", bound = "'de: 'a")]
     struct Head<'a> {
-        #[serde(borrow)]
         session_id: Str<'a>,
         seq: u64,
-        #[serde(borrow)]
         ts: Str<'a>,
-        #[serde(borrow)]
         r#type: Str<'a>,
-        #[serde(borrow)]
         payload: &'a RawValue,
     }
     // What nobody reads must be text as well.
@@ -66,17 +61,13 @@ pub fn check(line: &[u8], session: &str) -> Result<u64, &'static str> {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Payload<'a> {
-    #[serde(borrow, default)]
     text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     phase: Option<&'a RawValue>,
     /// The event, or a piece of its text.
-    #[serde(borrow, default)]
     json: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     partial: Option<Partial<'a>>,
-    #[serde(default)]
     meta: Option<Meta>,
 }
 
@@ -90,7 +81,6 @@ struct Partial<'a> {
 
 #[derive(Debug, Clone, Deserialize)]
 struct Meta {
-    #[serde(default)]
     order: Option<u64>,
 }
 

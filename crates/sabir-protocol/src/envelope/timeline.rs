@@ -37,8 +37,8 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct From<'a> {
-    #[serde(borrow, default)]
     origin: Option<Cow<'a, str>>,
 }
 

@@ -36,29 +36,20 @@ pub(super) struct Log {
 
 /// A line of the log.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Entry<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Option<Str<'a>>,
-    #[serde(borrow, default)]
     message: Option<StringOr<'a, Box<ApiMessage<'a>>>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default, alias = "request_id", deserialize_with = "json::lenient")]
+    #[serde(default, alias = "request_id", deserialize_with = "json::lenient")]
     request_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     uuid: Option<Str<'a>>,
-    #[serde(borrow, default)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
-    #[serde(borrow, default)]
     version: Option<Str<'a>>,
-    #[serde(borrow, default)]
     permission_mode: Option<Str<'a>>,
-    #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
     #[serde(default)]
     is_sidechain: bool,
@@ -66,17 +57,15 @@ pub(super) struct Entry<'a> {
     is_meta: bool,
     #[serde(default)]
     is_api_error_message: bool,
-    #[serde(borrow, default, deserialize_with = "json::fitting")]
+    #[serde(default, deserialize_with = "json::fitting")]
     tool_use_result: Option<Structured<'a>>,
-    #[serde(borrow, default)]
     tool_denial_kind: Option<Unread<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     permission_decision: Option<PermissionDecision<'a>>,
-    #[serde(borrow, default)]
     content: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     attachment: Option<Attachment<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<RequestError<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     retry_attempt: Option<u32>,
@@ -84,23 +73,21 @@ pub(super) struct Entry<'a> {
     max_retries: Option<u32>,
     #[serde(default, deserialize_with = "json::lenient")]
     retry_in_ms: Option<u64>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     model_usage: Option<BTreeMap<Str<'a>, ModelUsage>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Attachment<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct RequestError<'a> {
-    #[serde(default)]
     status: Option<u16>,
-    #[serde(borrow, default)]
     formatted: Option<Str<'a>>,
-    #[serde(borrow, default)]
     message: Option<Str<'a>>,
 }
 

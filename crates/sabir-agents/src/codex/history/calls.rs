@@ -17,51 +17,46 @@ use crate::codex::{report, shell};
 
 /// A call or a result, as far as it is read.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Call<'a> {
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     call_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     name: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     arguments: Option<Str<'a>>,
-    #[serde(borrow, default)]
     input: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     action: Option<Action<'a>>,
-    #[serde(borrow, default)]
     output: Option<TextOr<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Action<'a> {
-    #[serde(borrow, default)]
     query: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     command: Option<Vec<Str<'a>>>,
 }
 
 /// The arguments that tools have which run something, by all their names.
 #[derive(Deserialize, Default)]
+#[serde(bound = "'de: 'a")]
 struct Arguments<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     command: Option<Command<'a>>,
-    #[serde(borrow, default)]
     cmd: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     input: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     plan: Option<Vec<Step<'a>>>,
 }
 
 type Command<'a> = StringOr<'a, Vec<Str<'a>>>;
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Step<'a> {
-    #[serde(borrow)]
     step: Str<'a>,
-    #[serde(borrow, default)]
     status: Option<Str<'a>>,
 }
 
@@ -167,8 +162,8 @@ impl Log {
 
 /// What the result of a call says of the agent that it started.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Started<'a> {
-    #[serde(borrow)]
     agent_id: Str<'a>,
 }
 
@@ -237,8 +232,8 @@ impl Default for Outcome<'_> {
 impl<'a> Outcome<'a> {
     fn of(output: TextOr<'a>) -> Self {
         #[derive(Deserialize)]
+        #[serde(bound = "'de: 'a")]
         struct Block<'a> {
-            #[serde(borrow, default)]
             text: Option<Str<'a>>,
         }
         let Unread(other) = match output {
@@ -330,8 +325,8 @@ fn headed(text: &str, ends: impl Iterator<Item = usize>, length_of_end: usize) -
 /// The exit code and the output of a result that is JSON.
 fn measured(text: &Text<'_>) -> Option<(Option<i32>, Text<'static>)> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Measured<'a> {
-        #[serde(borrow)]
         output: &'a RawValue,
         #[serde(default, deserialize_with = "json::lenient")]
         metadata: Option<Metadata>,

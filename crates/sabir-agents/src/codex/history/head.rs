@@ -70,18 +70,17 @@ fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The same of a line in any order.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct AnyOrder<'a> {
-    #[serde(borrow, default)]
     pub(super) timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     pub(super) r#type: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) payload: Option<Typed<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Typed<'a> {
-    #[serde(borrow, default)]
     pub(super) r#type: Option<Str<'a>>,
 }
 

@@ -17,71 +17,65 @@ use crate::codex::{report, shell};
 
 /// All fields of all types of items.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Item<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow)]
     id: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     status: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<Vec<Block<'a>>>,
     // CommandExecution
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     command: Option<Vec<Str<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     aggregated_output: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     exit_code: Option<i32>,
     // FileChange
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     changes: Option<BTreeMap<Str<'a>, FileUpdate<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     stdout: Option<Str<'a>>,
     // McpToolCall, CollabAgentToolCall
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     server: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     tool: Option<Str<'a>>,
-    #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     receiver_thread_ids: Option<Vec<Str<'a>>>,
     // SubAgentActivity
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     kind: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     agent_thread_id: Option<Str<'a>>,
     // WebSearch
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     query: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Block<'a> {
-    #[serde(borrow, default)]
     text: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Failure<'a> {
-    #[serde(borrow)]
     message: Str<'a>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct FileUpdate<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     content: Option<Str<'a>>,
-    #[serde(borrow, default)]
     unified_diff: Option<Str<'a>>,
-    #[serde(borrow, default)]
     move_path: Option<Str<'a>>,
 }
 

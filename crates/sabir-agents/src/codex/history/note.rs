@@ -164,8 +164,8 @@ fn by_event(ledger: &mut Ledger, event: &[u8], at: Option<i64>, line: &[u8], res
             // Where turns have no id, the prompt comes before the line that tells whose it is.
             if ledger.title.is_none() && (is_own(ledger) || owner_of_turn(&ledger.threads, None, at).is_some()) {
                 #[derive(Deserialize)]
+                #[serde(bound = "'de: 'a")]
                 struct UserMessage<'a> {
-                    #[serde(borrow)]
                     message: Str<'a>,
                 }
                 let prompt = parsed_payload::<UserMessage<'_>>(ledger, line).map(|prompt| prompt.message);
@@ -174,8 +174,8 @@ fn by_event(ledger: &mut Ledger, event: &[u8], at: Option<i64>, line: &[u8], res
         }
         b"item_completed" if ledger.title.is_none() && is_own(ledger) && USER_MESSAGE.find(line).is_some() => {
             #[derive(Deserialize)]
+            #[serde(bound = "'de: 'a")]
             struct ItemCompleted<'a> {
-                #[serde(borrow)]
                 item: Message<'a>,
             }
             let prompt = parsed_payload::<ItemCompleted<'_>>(ledger, line).and_then(|completed| completed.item.text());
@@ -288,16 +288,16 @@ fn value<'l>(key: &Finder<'_>, line: &'l [u8]) -> Option<&'l [u8]> {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow, default)]
     role: Option<Str<'a>>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     content: Vec<Block<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Block<'a> {
-    #[serde(borrow, default)]
     text: Option<Unread<'a>>,
 }
 

@@ -59,56 +59,52 @@ struct Session {
 
 /// A line of the log.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Entry<'a> {
-    #[serde(borrow, default)]
     r#type: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     payload: Option<Unread<'a>>,
-    #[serde(borrow, default)]
     record_type: Option<Str<'a>>,
 }
 
 /// What the model says or thinks.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Message<'a> {
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     role: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     content: Option<Vec<Block<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     summary: Option<Vec<Block<'a>>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Block<'a> {
-    #[serde(borrow, default)]
     text: Option<Str<'a>>,
 }
 
 /// All fields of the events that are read.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Event<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     last_agent_message: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     reason: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     duration_ms: Option<u64>,
-    #[serde(borrow, default)]
     item: Option<Unread<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Failure<'a> {
-    #[serde(borrow)]
     message: Str<'a>,
 }
 

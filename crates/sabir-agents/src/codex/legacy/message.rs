@@ -16,25 +16,22 @@ use crate::codex::counter::Figures;
 
 /// All fields of all types of messages.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Msg<'a> {
-    #[serde(borrow)]
     r#type: Option<Str<'a>>,
     // agent_message, background_event, stream_error, error, warning
-    #[serde(borrow)]
     message: Option<Str<'a>>,
     // agent_reasoning
-    #[serde(borrow)]
     text: Option<Str<'a>>,
     // agent_message_delta, agent_reasoning_delta
-    #[serde(borrow)]
     delta: Option<Str<'a>>,
     // session_configured
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     session_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     model: Option<Str<'a>>,
     // task_complete
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     last_agent_message: Option<Str<'a>>,
     // token_count: flat figures of one response, or totals in `info`
     input_tokens: Option<u64>,
@@ -44,44 +41,37 @@ pub(super) struct Msg<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     info: Option<Info>,
     // plan_update
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     plan: Option<Vec<Step<'a>>>,
     // deprecation_notice
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     summary: Option<Str<'a>>,
     // tools
-    #[serde(borrow)]
     pub(super) call_id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) command: Option<Vec<Str<'a>>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) cwd: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) stream: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) chunk: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) stdout: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) stderr: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) aggregated_output: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) exit_code: Option<i32>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(super) duration: Option<Elapsed>,
-    #[serde(borrow)]
     pub(super) changes: Option<&'a RawValue>,
     pub(super) success: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) invocation: Option<Invocation<'a>>,
-    #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) query: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) path: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     pub(super) reason: Option<Str<'a>>,
 }
 
@@ -92,10 +82,9 @@ struct Info {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Step<'a> {
-    #[serde(borrow)]
     step: Str<'a>,
-    #[serde(borrow)]
     status: Option<Str<'a>>,
 }
 
@@ -112,12 +101,10 @@ impl Elapsed {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Invocation<'a> {
-    #[serde(borrow)]
     pub(super) server: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) tool: Option<Str<'a>>,
-    #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
 }
 

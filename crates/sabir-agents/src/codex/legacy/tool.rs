@@ -172,10 +172,11 @@ fn output_of<'a>(msg: &mut Msg<'a>) -> Option<Cow<'a, str>> {
 
 fn mcp_result(result: &RawValue) -> (Option<Cow<'_, str>>, ToolStatus) {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Outcome<'a> {
-        #[serde(borrow, rename = "Ok")]
+        #[serde(rename = "Ok")]
         ok: Option<&'a RawValue>,
-        #[serde(borrow, rename = "Err", default, deserialize_with = "json::lenient")]
+        #[serde(rename = "Err", default, deserialize_with = "json::lenient")]
         err: Option<Str<'a>>,
     }
     match json::parse::<Outcome<'_>>(result.get()) {
@@ -191,24 +192,21 @@ fn mcp_result(result: &RawValue) -> (Option<Cow<'_, str>>, ToolStatus) {
 /// What a patch will have changed once it is applied.
 fn file_changes(id: &str, changes: Option<&RawValue>) -> Vec<FileChange<'static>> {
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Planned<'a> {
-        #[serde(borrow)]
         add: Option<Content<'a>>,
-        #[serde(borrow)]
         delete: Option<Content<'a>>,
-        #[serde(borrow)]
         update: Option<Update<'a>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Content<'a> {
-        #[serde(borrow)]
         content: Option<Str<'a>>,
     }
     #[derive(Deserialize)]
+    #[serde(bound = "'de: 'a")]
     struct Update<'a> {
-        #[serde(borrow)]
         unified_diff: Option<Str<'a>>,
-        #[serde(borrow)]
         move_path: Option<Str<'a>>,
     }
     let planned: Option<BTreeMap<Str<'_>, Planned<'_>>> = changes.and_then(|changes| json::parse(changes.get()));

@@ -27,82 +27,75 @@ pub(super) enum Stage {
 
 /// All fields of all types of items.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Item<'a> {
-    #[serde(borrow)]
     id: Option<Str<'a>>,
-    #[serde(borrow, alias = "item_type")]
+    #[serde(alias = "item_type")]
     r#type: Option<Str<'a>>,
     // agent_message, reasoning, plan
-    #[serde(borrow)]
     text: Option<Str<'a>>,
     // command_execution
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     command: Option<Str<'a>>,
-    #[serde(borrow)]
     aggregated_output: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     exit_code: Option<i32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     status: Option<Str<'a>>,
     // file_change
-    #[serde(borrow)]
     changes: Option<&'a RawValue>,
     // mcp_tool_call, collab_tool_call
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     server: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     tool: Option<Str<'a>>,
-    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     prompt: Option<Str<'a>>,
-    #[serde(borrow)]
     receiver_thread_ids: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     agents_states: Option<BTreeMap<Str<'a>, AgentState<'a>>>,
     // web_search
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     query: Option<Str<'a>>,
-    #[serde(borrow)]
     action: Option<&'a RawValue>,
     // todo_list
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     items: Option<Vec<Todo<'a>>>,
     // error
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct FileUpdate<'a> {
-    #[serde(borrow)]
     path: Str<'a>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     kind: Option<Str<'a>>,
     /// A patch, or the whole text of a file that is new or gone.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     diff: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Failure<'a> {
-    #[serde(borrow)]
     message: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct AgentState<'a> {
-    #[serde(borrow)]
     message: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Todo<'a> {
-    #[serde(borrow)]
     text: Str<'a>,
     #[serde(default)]
     completed: bool,

@@ -1,14 +1,14 @@
 //! The log in short.
 
 use memchr::memmem;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::{Sums, Tokens};
 use sabir_core::event::Outcome;
 use sabir_core::history::{Ledger, Response, id_of, time_of};
 use sabir_core::json::{self, Str};
 use sabir_core::line::utf8;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Sums, Tokens};
 
 /// The type comes first, so that what is long and not asked for is not read.
 const TYPES: &[&[u8]] = &[
@@ -69,38 +69,32 @@ pub(super) fn note(ledger: &mut Ledger, line: &[u8]) {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Line<'a> {
-    #[serde(borrow)]
     r#type: Str<'a>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     data: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Start<'a> {
-    #[serde(borrow, default)]
     session_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     copilot_version: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     context: Option<Context<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Context<'a> {
-    #[serde(borrow, default)]
     cwd: Option<Str<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Said<'a> {
-    #[serde(borrow)]
     content: Str<'a>,
 }
 
@@ -112,21 +106,19 @@ struct Calls {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Record<'a> {
-    #[serde(borrow)]
     usage: Usage<'a>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Usage<'a> {
-    #[serde(borrow, default)]
     model: Option<Str<'a>>,
-    #[serde(borrow, default)]
     api_call_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     num_tool_calls: Option<u32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     accounting: Option<Accounting<'a>>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -137,9 +129,8 @@ struct Usage<'a> {
 
 /// Names a call in all copies of its record.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Accounting<'a> {
-    #[serde(borrow, default)]
     source_session_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     sequence: Option<u64>,

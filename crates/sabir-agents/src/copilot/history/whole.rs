@@ -28,17 +28,15 @@ pub(super) struct Log {
 
 /// What only the log tells.
 #[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct More<'a> {
-    #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
-    #[serde(borrow)]
     data: &'a RawValue,
 }
 
 #[derive(serde::Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Said<'a> {
-    #[serde(borrow)]
     content: Str<'a>,
 }
 

@@ -58,67 +58,56 @@ struct Message {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(super) struct Call<'a> {
-    #[serde(borrow)]
     id: Str<'a>,
-    #[serde(borrow)]
     name: Str<'a>,
-    #[serde(borrow, default)]
     args: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result: Option<Vec<Answer<'a>>>,
-    #[serde(borrow, default)]
     status: Option<Str<'a>>,
-    #[serde(borrow, default)]
     timestamp: Option<Str<'a>>,
-    #[serde(borrow, default)]
     result_display: Option<TextOr<'a>>,
-    #[serde(borrow, default)]
     agent_id: Option<Str<'a>>,
 }
 
 /// What the model is given for a call.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Answer<'a> {
-    #[serde(borrow, default)]
     function_response: Option<FunctionResponse<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct FunctionResponse<'a> {
-    #[serde(borrow, default)]
     response: Option<Given<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Given<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     output: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Text<'a>>,
 }
 
 /// What people are shown for a call.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Display<'a> {
-    #[serde(borrow, default)]
     file_diff: Option<Str<'a>>,
-    #[serde(borrow, default)]
     file_path: Option<Str<'a>>,
-    #[serde(borrow, default)]
     file_name: Option<Str<'a>>,
     #[serde(default)]
     is_new_file: bool,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 pub(super) struct Thought<'a> {
-    #[serde(borrow, default)]
     subject: Option<Str<'a>>,
-    #[serde(borrow, default)]
     description: Option<Str<'a>>,
 }
 

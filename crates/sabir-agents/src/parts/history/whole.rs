@@ -57,10 +57,10 @@ struct Text {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Retry<'a> {
-    #[serde(default)]
     attempt: Option<u32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     error: Option<Failure<'a>>,
 }
 

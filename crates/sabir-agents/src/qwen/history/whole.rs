@@ -41,34 +41,31 @@ pub(super) struct Log {
 
 /// What became of a call.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Ended<'a> {
-    #[serde(borrow, default)]
     call_id: Option<Str<'a>>,
-    #[serde(borrow, default)]
     status: Option<Str<'a>>,
-    #[serde(borrow, default)]
     error_type: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     result_display: Option<Display<'a>>,
 }
 
 /// What people are shown for a call.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound = "'de: 'a")]
 struct Display<'a> {
     #[serde(default, deserialize_with = "json::lenient")]
     exit_code: Option<i32>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     file_diff: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     file_path: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     file_name: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     original_content: Option<&'a RawValue>,
     /// What a command printed.
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     output: Option<Text<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     truncated: Option<bool>,
@@ -76,18 +73,17 @@ struct Display<'a> {
 
 /// What the model is given for a call.
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Answer<'a> {
-    #[serde(borrow, default)]
     id: Option<Str<'a>>,
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    #[serde(default, deserialize_with = "json::lenient")]
     response: Option<Given<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "'de: 'a")]
 struct Given<'a> {
-    #[serde(borrow, default)]
     output: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
 

@@ -1,10 +1,10 @@
-//! The small records that some fields hold.
+//! Structs that fields of events hold.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::PlanStatus;
+use super::enums::PlanStatus;
 
 /// A range of UTF-8 bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,13 +34,13 @@ pub struct SuggestedEdit<'a> {
 }
 
 impl SuggestedEdit<'_> {
-    /// Copies what is borrowed.
+    /// Copies borrowed texts.
     pub fn into_owned(self) -> SuggestedEdit<'static> {
         SuggestedEdit {
-            file_path: own(self.file_path),
+            file_path: to_static(self.file_path),
             range: self.range,
-            replacement: own(self.replacement),
-            title: self.title.map(own),
+            replacement: to_static(self.replacement),
+            title: self.title.map(to_static),
         }
     }
 }
@@ -57,9 +57,9 @@ pub struct PlanItem<'a> {
 }
 
 impl PlanItem<'_> {
-    /// Copies what is borrowed.
+    /// Copies borrowed texts.
     pub fn into_owned(self) -> PlanItem<'static> {
-        PlanItem { text: own(self.text), status: self.status }
+        PlanItem { text: to_static(self.text), status: self.status }
     }
 }
 
@@ -75,9 +75,9 @@ pub struct PermissionOption<'a> {
 }
 
 impl PermissionOption<'_> {
-    /// Copies what is borrowed.
+    /// Copies borrowed texts.
     pub fn into_owned(self) -> PermissionOption<'static> {
-        PermissionOption { id: own(self.id), label: own(self.label) }
+        PermissionOption { id: to_static(self.id), label: to_static(self.label) }
     }
 }
 
@@ -139,6 +139,6 @@ impl std::ops::Add for CostParts {
     }
 }
 
-fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+fn to_static(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }

@@ -1,23 +1,23 @@
-//! The closed word lists that events use.
+//! Enums of fields that hold one of a fixed set of strings.
 
 use serde::{Deserialize, Serialize};
 
-/// Declares an enum whose variants are words on the wire, with the word at hand as `as_str`.
-macro_rules! words {
-    ($(#[$doc:meta])* $Name:ident { $($(#[$word_doc:meta])* $Word:ident $text:literal),* $(,)? }) => {
+/// Declares an enum whose variants are strings in JSON.
+macro_rules! string_enum {
+    ($(#[$doc:meta])* $Name:ident { $($(#[$variant_doc:meta])* $Variant:ident $text:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[non_exhaustive]
-        pub enum $Name { $($(#[$word_doc])* #[serde(rename = $text)] $Word),* }
+        pub enum $Name { $($(#[$variant_doc])* #[serde(rename = $text)] $Variant),* }
 
         impl $Name {
-            /// Every word of the list.
-            pub const ALL: &[Self] = &[$(Self::$Word),*];
+            /// All values.
+            pub const ALL: &[Self] = &[$(Self::$Variant),*];
 
-            /// The word as it is written in JSON.
+            /// The value in JSON.
             pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$Word => $text),* }
+                match self { $(Self::$Variant => $text),* }
             }
         }
 
@@ -29,7 +29,7 @@ macro_rules! words {
     };
 }
 
-words! {
+string_enum! {
     /// How certain the agent of a stream is.
     Detection {
         /// Only lines that several agents print have come, so this is the most likely of them.
@@ -37,7 +37,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a tool does, whatever its name.
     ToolKind {
         /// Reads a file.
@@ -67,7 +67,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a tool call ended.
     ToolStatus {
         /// It did what was asked.
@@ -83,7 +83,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What happened to a file.
     Change {
         /// It is new.
@@ -97,7 +97,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How we know of a file change.
     ChangeSource {
         /// The agent said so.
@@ -107,7 +107,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a usage figure covers. A wider scope replaces the narrower figures before it.
     UsageScope {
         /// One model response.
@@ -119,7 +119,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// State of one step of a plan.
     PlanStatus {
         /// Not begun.
@@ -133,7 +133,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a run ended.
     Outcome {
         /// The agent finished and said so.
@@ -157,7 +157,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Why a run ended badly, or what class an error is of.
     Cause {
         /// Key or login missing or refused.
@@ -195,7 +195,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Which time limit ended a run.
     Timeout {
         /// The whole run.
@@ -211,8 +211,8 @@ words! {
     }
 }
 
-/// The words that name a class of error, in the order in which they are looked for.
-const ERROR_WORDS: &[(Cause, &[&str])] = &[
+/// Phrases of error messages by class; the first class with a match wins.
+const ERROR_PHRASES: &[(Cause, &[&str])] = &[
     (
         Cause::Auth,
         &[
@@ -257,12 +257,12 @@ const ERROR_WORDS: &[(Cause, &[&str])] = &[
 ];
 
 impl Cause {
-    /// The class of an error, read from an HTTP status and the words of its message. Agents pass on what their
-    /// providers say, so these are the providers' words, not any agent's.
+    /// Classifies an error by HTTP status and message. Agents pass on the messages of their providers, so the phrases are
+    /// the providers', not any agent's.
     pub fn of_error(status: Option<u16>, message: &str) -> Self {
         let message = message.to_ascii_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
-        if says(&[
+        let contains_any = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
+        if contains_any(&[
             "context length",
             "context window",
             "context_length",
@@ -276,20 +276,20 @@ impl Cause {
             Some(401) => return Self::Auth,
             Some(429) => return Self::RateLimited,
             Some(529 | 503) => return Self::Overloaded,
-            Some(403) if !says(&["model"]) => return Self::Auth,
-            Some(404) if says(&["model"]) => return Self::ModelNotFound,
-            Some(400 | 404 | 413 | 422) if !says(&["api key", "api_key", "model not found", "unknown model"]) => {
+            Some(403) if !contains_any(&["model"]) => return Self::Auth,
+            Some(404) if contains_any(&["model"]) => return Self::ModelNotFound,
+            Some(400 | 404 | 413 | 422) if !contains_any(&["api key", "api_key", "model not found", "unknown model"]) => {
                 return Self::InvalidRequest;
             }
             _ => {}
         }
-        ERROR_WORDS.iter().find(|(_, words)| says(words)).map_or(Self::Unknown, |(cause, _)| *cause)
+        ERROR_PHRASES.iter().find(|(_, phrases)| contains_any(phrases)).map_or(Self::Unknown, |(cause, _)| *cause)
     }
 }
 
 impl ToolKind {
-    /// The kind that a tool's name stands for. Names of all agents are in one list because they copy each other;
-    /// an agent whose name means something else sets the kind itself.
+    /// The kind of a tool with this name. One list serves all agents, because they copy names from each other; an agent
+    /// in which a name means something else sets the kind itself.
     pub fn of_name(name: &str) -> Self {
         if name.starts_with("mcp__") || name.starts_with("mcp_") || name.starts_with("mcp.") {
             return Self::Mcp;
@@ -351,7 +351,7 @@ mod tests {
     use super::{Cause, ToolKind};
 
     #[test]
-    fn tool_names_of_all_agents_have_a_kind() {
+    fn tool_kind_follows_from_name() {
         for (name, kind) in [
             ("Bash", ToolKind::Execute),
             ("run_shell_command", ToolKind::Execute),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_classed_by_status_first_and_words_next() {
+    fn errors_are_classified_by_status_before_message() {
         assert_eq!(Cause::of_error(Some(401), "whatever"), Cause::Auth);
         assert_eq!(Cause::of_error(None, "Invalid API key · Fix external API key"), Cause::Auth);
         assert_eq!(Cause::of_error(Some(400), "prompt is too long: 210000 tokens"), Cause::ContextExhausted);

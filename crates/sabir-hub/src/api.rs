@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Deed;
+use crate::error::StoreError;
 use crate::hub::{Asker, Hub, Named, Peer, Refused, Shared, malformed};
-use crate::log::{Filter, Limit, Session, Stored, Trouble};
 use crate::openapi::Refusals;
+use crate::store::{ReadLimit, SessionFilter, SessionRecord, StoredMessage};
 
 /// So many sessions are on a page when nobody says how many.
 const PAGE: usize = 50;
@@ -30,7 +31,7 @@ const RESULTS: usize = 8 << 20;
 /// Whether the hub can do its work is looked at no more often.
 const HEALTH: Duration = Duration::from_secs(1);
 /// So much of a log is read at once.
-const CHUNK: Limit = Limit { messages: 2_048, bytes: 512 << 10 };
+const CHUNK: ReadLimit = ReadLimit { messages: 2_048, bytes: 512 << 10 };
 
 /// A session.
 #[derive(Debug, Serialize, ToSchema)]
@@ -63,16 +64,17 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(hub: &Hub, session: Session) -> Self {
+    pub(crate) fn of(hub: &Hub, session: SessionRecord) -> Self {
         let (session, connected) = hub.live.freshen(session);
         Self { connected, ..Self::alone(session) }
     }
 
     /// A session that no hub has.
-    pub(crate) fn alone(session: Session) -> Self {
-        let Session { session, last, folded, overview, shell, takes, created, updated, damaged } = session;
+    pub(crate) fn alone(session: SessionRecord) -> Self {
+        let SessionRecord { id: session, last, folded, overview, runner: shell, accepts: takes, created, updated, damage } =
+            session;
         let gaps = overview.gaps;
-        let damaged = damaged.or_else(|| (gaps > 0).then(|| format!("{gaps} of its messages are damaged")));
+        let damaged = damage.or_else(|| (gaps > 0).then(|| format!("{gaps} of its messages are damaged")));
         Self { session, connected: false, last, folded, overview, shell, takes, created, updated, damaged }
     }
 }
@@ -109,14 +111,14 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    fn filter(self) -> Result<Filter, Refused> {
+    fn filter(self) -> Result<SessionFilter, Refused> {
         let phase = |word: String| {
             let found = Phase::ALL.into_iter().find(|phase| phase.as_str() == word);
             found.ok_or_else(|| malformed("there is no such status"))
         };
         let time = |text: String| Timestamp::parse(&text).ok_or_else(|| malformed("since is a time as in RFC 3339"));
         let cursor = |text: String| text.parse().map_err(|_| malformed("cursor is what the page before gave"));
-        Ok(Filter {
+        Ok(SessionFilter {
             agent: self.agent,
             phase: self.status.map(phase).transpose()?,
             workspace: self.workspace,
@@ -150,7 +152,7 @@ pub(crate) async fn sessions(
 ) -> Result<Json<Sessions>, Refused> {
     asker.may(Deed::See)?;
     let Query(choice) = choice.map_err(|error| malformed(error.body_text()))?;
-    let page = hub.log.sessions(choice.filter()?).await.map_err(|trouble| hub.trouble(trouble))?;
+    let page = hub.store.sessions.sessions(choice.filter()?).await.map_err(|trouble| hub.trouble(trouble))?;
     let sessions = page.sessions.into_iter().map(|session| Shape::of(&hub, session)).collect();
     Ok(Json(Sessions { sessions, next: page.next.map(|next| next.to_string()) }))
 }
@@ -173,7 +175,7 @@ pub(crate) struct Agents {
 )]
 pub(crate) async fn agents(State(hub): State<Shared>, asker: Asker) -> Result<Json<Agents>, Refused> {
     asker.may(Deed::See)?;
-    let agents = hub.log.agents().await.map_err(|trouble| hub.trouble(trouble))?;
+    let agents = hub.store.sessions.agents().await.map_err(|trouble| hub.trouble(trouble))?;
     Ok(Json(Agents { agents }))
 }
 
@@ -194,7 +196,7 @@ pub(crate) async fn agents(State(hub): State<Shared>, asker: Asker) -> Result<Js
 )]
 pub(crate) async fn session(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Shape>, Refused> {
     asker.may(Deed::See)?;
-    let session = hub.log.session(&id).await.map_err(|trouble| hub.trouble(trouble))?;
+    let session = hub.store.sessions.session(&id).await.map_err(|trouble| hub.trouble(trouble))?;
     Ok(Json(Shape::of(&hub, session.ok_or(Code::NotFound)?)))
 }
 
@@ -235,14 +237,14 @@ pub(crate) struct Results {
 )]
 pub(crate) async fn result(State(hub): State<Shared>, asker: Asker, Named(id): Named) -> Result<Json<Results>, Refused> {
     asker.may(Deed::See)?;
-    let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let length = hub.store.messages.last_seq(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     // A result takes some memory, so few are made at the same time.
     let _turn = hub.results.acquire().await.map_err(|_| Refusal::new(Code::Unavailable, "the hub is about to stop"))?;
     let mut results = LogResults::of_at_most(RESULTS);
     let mut gaps: Vec<[u64; 2]> = Vec::new();
     let mut at = 0;
     while at < length {
-        let page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
+        let page = hub.store.messages.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
         let Some(last) = page.last().map(|stored| stored.seq) else { break };
         for stored in &page {
             results.message(&stored.line);
@@ -303,17 +305,17 @@ pub(crate) async fn log_after(
     undamaged: bool,
 ) -> Result<Response, Refused> {
     let Query(After { after }) = after.map_err(|error| malformed(error.body_text()))?;
-    let length = hub.log.length(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+    let length = hub.store.messages.last_seq(&id).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
     let disposition = format!("attachment; filename=\"{}.jsonl\"", id.in_address());
     // It ends where the log ended when it was asked for, also when more comes meanwhile.
     let pages = stream::try_unfold((Arc::clone(&hub), id, after), move |(hub, id, at)| async move {
         if at >= length {
             return Ok(None);
         }
-        let mut page = hub.log.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
+        let mut page = hub.store.messages.read(&id, at, CHUNK).await.map_err(|trouble| hub.trouble(trouble))?;
         page.retain(|stored| stored.seq <= length);
-        if undamaged && page.iter().any(Stored::is_gap) {
-            return Err(hub.trouble(Trouble::Damaged(format!("a message of session {} is damaged", id.as_str()))));
+        if undamaged && page.iter().any(StoredMessage::is_gap) {
+            return Err(hub.trouble(StoreError::Damaged(format!("a message of session {} is damaged", id.as_str()))));
         }
         let Some(last) = page.last().map(|stored| stored.seq) else { return Ok(None) };
         let bytes = page.iter().flat_map(|stored| [stored.line.as_ref(), b"\n"]).collect::<Vec<_>>().concat();
@@ -347,7 +349,7 @@ pub(crate) async fn health(State(hub): State<Shared>, peer: Option<Extension<Pee
     let health = match &*known {
         Some((at, health)) if at.elapsed() < HEALTH => health.clone(),
         _ => {
-            let health = hub.log.health().await.map_err(|trouble| {
+            let health = hub.store.sessions.health().await.map_err(|trouble| {
                 let _ = hub.trouble(trouble);
                 "the store can't be read or written".to_owned()
             });

@@ -23,8 +23,8 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::ingest::http::body;
-use crate::log::Artifact;
 use crate::openapi::Refusals;
+use crate::store::Artifact;
 
 pub(crate) use files::Folder;
 
@@ -61,9 +61,15 @@ fn check_digest(digest: &str) -> Result<(), Refused> {
     plain.then_some(()).ok_or_else(|| malformed("a digest is a SHA-256 in 64 small hexadecimal digits"))
 }
 
+/// The artifacts of a session; none if the hub is read-only.
+async fn artifacts(hub: &Hub, session: &SessionId) -> Result<Vec<Artifact>, Refused> {
+    let Some(write) = &hub.store.write else { return Ok(Vec::new()) };
+    Ok(write.artifacts.artifacts(session).await.map_err(|error| hub.trouble(error))?)
+}
+
 async fn known(hub: &Hub, session: &SessionId, digest: &str) -> Result<Artifact, Refused> {
     check_digest(digest)?;
-    let all = hub.log.artifacts(session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let all = artifacts(hub, session).await?;
     Ok(all.into_iter().find(|artifact| artifact.digest == digest).ok_or(Code::NotFound)?)
 }
 
@@ -101,7 +107,7 @@ pub(crate) async fn declare(
         let texts = [&artifact.name, &artifact.media_type].map(|text| text.as_deref().map_or(0, str::len));
         ENTRY_BYTES + texts.iter().sum::<usize>()
     };
-    let all = hub.log.artifacts(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let all = artifacts(&hub, &session).await?;
     let others: usize = all.iter().filter(|known| known.digest != artifact.digest).map(described).sum();
     if others + described(&artifact) > LIST_BYTES {
         let what = format!("the list of the artifacts of a session has at most {LIST_BYTES} bytes");
@@ -110,15 +116,14 @@ pub(crate) async fn declare(
     let size = artifact.size;
     // Only bytes that are here, with this digest and this size, make it complete, whatever the shell says. That another session has
     // them is told only to who may see that session; everybody else sends them, and so shows to have them.
-    let mine = hub.log.artifacts(&session).await.map_err(|trouble| hub.trouble(trouble))?;
-    let is_known = mine.iter().any(|known| known.digest == artifact.digest && known.complete) || asker.may(Deed::See).is_ok();
+    let is_known = all.iter().any(|known| known.digest == artifact.digest && known.complete) || asker.may(Deed::See).is_ok();
     artifact.complete = is_known && hub.artifacts.size(&artifact.digest).await == Some(size);
     if !artifact.complete && !hub.artifacts.has_room(size) {
         return Err(files::full(&hub));
     }
     let progress = Progress { offset: size, complete: true };
     let (digest, complete) = (artifact.digest.clone(), artifact.complete);
-    let kept = hub.log.put_artifact(&session, artifact).await.map_err(|trouble| hub.trouble(trouble))?;
+    let kept = hub.write()?.artifacts.put_artifact(&session, artifact).await.map_err(|trouble| hub.trouble(trouble))?;
     if !kept {
         return Err(Code::NotFound.into());
     }
@@ -173,7 +178,7 @@ pub(crate) async fn upload(
         files::Taken::Whole => {
             let size = artifact.size;
             let artifact = Artifact { complete: true, ..artifact };
-            hub.log.put_artifact(&session, artifact).await.map_err(|trouble| hub.trouble(trouble))?;
+            hub.write()?.artifacts.put_artifact(&session, artifact).await.map_err(|trouble| hub.trouble(trouble))?;
             Ok(Json(Progress { offset: size, complete: true }).into_response())
         }
     }
@@ -195,7 +200,7 @@ pub(crate) async fn upload(
 )]
 pub(crate) async fn list(State(hub): State<Shared>, asker: Asker, Named(session): Named) -> Result<Json<Artifacts>, Refused> {
     asker.may(Deed::See)?;
-    let artifacts = hub.log.artifacts(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let artifacts = artifacts(&hub, &session).await?;
     Ok(Json(Artifacts { artifacts }))
 }
 

@@ -18,7 +18,7 @@ use sabir_protocol::{Code, Refusal, SessionId};
 use tokio::sync::watch;
 
 use crate::clock::now;
-use crate::log::Log;
+use crate::store::TokenStore;
 use token::{Scope, Token};
 
 /// How often it is looked whether tokens have changed.
@@ -100,13 +100,13 @@ type Table = Arc<HashMap<String, Arc<Token>>>;
 pub(crate) struct Gate {
     /// Nobody needs a token.
     open: bool,
-    log: Arc<dyn Log>,
+    tokens: Arc<dyn TokenStore>,
     table: watch::Sender<Table>,
 }
 
 impl Gate {
-    pub(crate) fn new(log: Arc<dyn Log>, open: bool) -> Self {
-        Self { open, log, table: watch::channel(Table::default()).0 }
+    pub(crate) fn new(tokens: Arc<dyn TokenStore>, open: bool) -> Self {
+        Self { open, tokens, table: watch::channel(Table::default()).0 }
     }
 
     /// Authenticates a request without asking the log: `None` for the id of a token that is not in the table.
@@ -141,7 +141,7 @@ impl Gate {
 
     /// Reads the tokens again.
     pub(crate) async fn look(&self) -> Result<(), Refusal> {
-        let tokens = self.log.tokens().await?;
+        let tokens = self.tokens.tokens().await?;
         let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
         self.table.send_if_modified(|known| {
             let changed = **known != table;

@@ -15,10 +15,11 @@ use utoipa::{IntoParams, ToSchema};
 use crate::audit::Entry;
 use crate::auth::Deed;
 use crate::clock::now;
+use crate::error::StoreError;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
 use crate::ingest::http::body;
-use crate::log::{Added, PENDING_BYTES, Placed, Trouble};
 use crate::openapi::Refusals;
+use crate::store::{AddCommandResult, MAX_PENDING_BYTES, StoredCommand};
 
 /// A prompt is at most so long, with what stands around it.
 const LONGEST: usize = 512 << 10;
@@ -64,7 +65,7 @@ pub(crate) struct Numbered {
 /// The orders of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AllOrders {
-    orders: Vec<Placed>,
+    orders: Vec<StoredCommand>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -127,12 +128,12 @@ pub(crate) async fn put(
     let who = asker.visitor.name();
     let kind = wanted.kind;
     let order = wanted.order(who.clone()).map_err(malformed)?;
-    let order = match hub.log.add_order(&session, order, now()).await.map_err(|trouble| hub.trouble(trouble))? {
-        Added::Order(order) => order,
-        Added::NoSession => return Err(Code::NotFound.into()),
-        Added::Full { pending } => {
+    let order = match hub.write()?.commands.add_command(&session, order, now()).await.map_err(|trouble| hub.trouble(trouble))? {
+        AddCommandResult::Added(order) => order,
+        AddCommandResult::UnknownSession => return Err(Code::NotFound.into()),
+        AddCommandResult::Full { pending } => {
             let what = format!(
-                "{pending} bytes of orders wait for the shell of this session, and at most {PENDING_BYTES} may: nothing more is \
+                "{pending} bytes of orders wait for the shell of this session, and at most {MAX_PENDING_BYTES} may: nothing more is \
                  taken until it has dealt with some"
             );
             return Err(Refusal { retry_after_seconds: Some(30), ..Refusal::new(Code::SlowDown, what) }.into());
@@ -172,15 +173,18 @@ pub(crate) async fn list(
 ) -> Result<Json<AllOrders>, Refused> {
     asker.may(Deed::See)?;
     let Query(After { after }) = query.map_err(|error| malformed(error.body_text()))?;
-    let known = hub.log.session(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let known = hub.store.sessions.session(&session).await.map_err(|trouble| hub.trouble(trouble))?;
     known.ok_or(Code::NotFound)?;
-    let orders = hub.log.orders(&session, after).await.map_err(|trouble| hub.trouble(trouble))?;
+    let orders = match &hub.store.write {
+        Some(write) => write.commands.commands(&session, after).await.map_err(|trouble| hub.trouble(trouble))?,
+        None => Vec::new(),
+    };
     Ok(Json(AllOrders { orders }))
 }
 
 /// What could not be noted is no reason to take back what was done, and the operator hears of it.
 pub(crate) fn noted(hub: &Hub, written: io::Result<()>) {
     if let Err(error) = written {
-        let _ = hub.trouble(Trouble::Unavailable(format!("an audit line could not be written: {error}")));
+        let _ = hub.trouble(StoreError::Unavailable(format!("an audit line could not be written: {error}")));
     }
 }

@@ -139,7 +139,7 @@ async fn exchange(hub: &Hub, once: &str, address: &str) -> Result<Option<String>
     let expires = Timestamp::from_millis(created.as_millis() + LASTS);
     let made = Token::new(vec![entrance.0.scope.clone()], Some(NOTE.to_owned()), created, expires);
     let (kept, token) = made.ok_or_else(|| Refusal::new(Code::Unavailable, "the system has no randomness"))?;
-    hub.log.add_token(kept.clone()).await.map_err(|trouble| hub.trouble(trouble))?;
+    hub.store.tokens.add_token(kept.clone()).await.map_err(|trouble| hub.trouble(trouble))?;
     noted(hub, hub.audit.note(&Entry::of_token(address, "login", &kept)).await);
     Ok(Some(token))
 }
@@ -238,7 +238,7 @@ pub(crate) async fn logout(
         && let Ok(token) = hub.gate.holder(token).await
         && is_of_login(&token)
     {
-        hub.log.revoke_token(&token.id, now()).await.map_err(|trouble| hub.trouble(trouble))?;
+        hub.store.tokens.revoke_token(&token.id, now()).await.map_err(|trouble| hub.trouble(trouble))?;
         hub.gate.look().await?;
         noted(&hub, hub.audit.note(&Entry::of_token(&address, "token_revoked", &token)).await);
     }
@@ -285,7 +285,7 @@ pub(crate) async fn me(State(hub): State<Shared>, asker: Asker, headers: HeaderM
         Visitor::Holder(_) if may(Deed::See) => "watch",
         Visitor::Holder(_) => "runner",
     };
-    let read_only = hub.local || !may(Deed::Order);
+    let read_only = hub.store.write.is_none() || !may(Deed::Order);
     let cookie = matches!(visitor, Visitor::Holder(_)) && !headers.contains_key(header::AUTHORIZATION);
-    Json(Me { read_only, scope, version: env!("CARGO_PKG_VERSION"), local: hub.local, cookie })
+    Json(Me { read_only, scope, version: env!("CARGO_PKG_VERSION"), local: hub.store.write.is_none(), cookie })
 }

@@ -21,10 +21,11 @@ use crate::auth::{Deed, Gate, Visitor};
 use crate::control::noted;
 use crate::door::Door;
 use crate::entrance::Entrance;
+use crate::error::StoreError;
 use crate::live::Live;
-use crate::log::{Log, Trouble};
 use crate::metrics::Counts;
 use crate::pace::Pace;
+use crate::store::{Store, WriteStore};
 
 /// The results of so many sessions are made at the same time.
 const RESULTS: usize = 2;
@@ -83,15 +84,13 @@ pub struct Settings {
     pub limits: Limits,
     /// How pages come in without a typed token.
     pub entrance: Option<Entrance>,
-    /// The log is what this machine has anyway: it is shown, and nothing is written.
-    pub local: bool,
     /// Who hears of trouble.
     pub notes: mpsc::Sender<String>,
 }
 
 /// What all requests share.
 pub(crate) struct Hub {
-    pub(crate) log: Arc<dyn Log>,
+    pub(crate) store: Store,
     pub(crate) gate: Gate,
     pub(crate) live: Arc<Live>,
     pub(crate) counts: Arc<Counts>,
@@ -101,7 +100,6 @@ pub(crate) struct Hub {
     pub(crate) pace: Pace,
     pub(crate) limits: Limits,
     pub(crate) entrance: Option<Entrance>,
-    pub(crate) local: bool,
     /// Room for batches, in KiB.
     pub(crate) room: Arc<Semaphore>,
     pub(crate) watchers: Arc<Semaphore>,
@@ -117,14 +115,14 @@ pub(crate) struct Hub {
 pub(crate) type Shared = Arc<Hub>;
 
 impl Hub {
-    pub(crate) fn new(log: Arc<dyn Log>, settings: Settings, stop: watch::Receiver<bool>) -> std::io::Result<Self> {
-        let Settings { folder, open, hosts, origins, limits, entrance, local, notes } = settings;
+    pub(crate) fn new(store: Store, settings: Settings, stop: watch::Receiver<bool>) -> std::io::Result<Self> {
+        let Settings { folder, open, hosts, origins, limits, entrance, notes } = settings;
         let counts = Arc::new(Counts::default());
-        let quota = log.quota();
+        let quota = store.write.as_ref().map(|write| Arc::clone(&write.quota)).unwrap_or_default();
         Ok(Self {
-            gate: Gate::new(Arc::clone(&log), open),
-            live: Arc::new(Live::new(Arc::clone(&log), Arc::clone(&counts))),
-            log,
+            gate: Gate::new(Arc::clone(&store.tokens), open),
+            live: Arc::new(Live::new(store.clone(), Arc::clone(&counts))),
+            store,
             counts,
             audit: Audit::open(&folder, Arc::clone(&quota))?,
             artifacts: Folder::open(&folder, quota)?,
@@ -136,18 +134,22 @@ impl Hub {
             health: tokio::sync::Mutex::default(),
             limits,
             entrance,
-            local,
             stop,
             notes,
         })
     }
 
     /// Tells those outside, and the operator what it was.
-    pub(crate) fn trouble(&self, trouble: Trouble) -> Refusal {
+    pub(crate) fn trouble(&self, trouble: StoreError) -> Refusal {
         self.counts.trouble.add(1);
         // With nobody who listens, or too much to say, the count is what remains.
         let _ = self.notes.try_send(trouble.to_string());
         trouble.into()
+    }
+
+    /// The topics of a writable store. Routes that need them are only there on a writable hub.
+    pub(crate) fn write(&self) -> Result<&Arc<WriteStore>, Refusal> {
+        self.store.write.as_ref().ok_or_else(|| Refusal::new(Code::NotFound, "this hub is read-only"))
     }
 
     /// Tells the operator.

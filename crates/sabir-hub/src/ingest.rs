@@ -21,9 +21,10 @@ use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SUBPROTOCOL, Sess
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::Deed;
+use crate::error::StoreError;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::rules::size;
-use crate::log::{Append, Appended, Trouble};
+use crate::store::encoded_size;
+use crate::store::{AppendRequest, AppendResult};
 
 /// The WebSocket of a shell.
 #[utoipa::path(
@@ -95,7 +96,7 @@ fn fit_welcome(orders: &mut Vec<Order>) {
     let mut bytes = 0;
     let fits = |order: &&Order| {
         let is_first = bytes == 0;
-        bytes += size(order);
+        bytes += encoded_size(order);
         is_first || bytes <= WELCOME_ORDERS
     };
     let count = orders.iter().take_while(fits).count();
@@ -104,7 +105,7 @@ fn fit_welcome(orders: &mut Vec<Order>) {
 
 /// A batch that may be applied, with its share of the room.
 struct Ready {
-    append: Append,
+    append: AppendRequest,
     room: OwnedSemaphorePermit,
 }
 
@@ -125,7 +126,7 @@ async fn ready(hub: &Hub, frame: &[u8], session: &SessionId, writer: &str, epoch
         check(line, session, seq).map_err(|what| Refusal::new(Code::Malformed, format!("message {seq}: {what}")))?;
         messages.push(Bytes::copy_from_slice(line));
     }
-    let append = Append { session: session.clone(), writer: writer.to_owned(), epoch, first: batch.first, messages };
+    let append = AppendRequest { session: session.clone(), writer: writer.to_owned(), epoch, first: batch.first, messages };
     Ok(Ready { append, room })
 }
 
@@ -138,10 +139,10 @@ fn check(line: &[u8], session: &SessionId, seq: u64) -> Result<(), &'static str>
 }
 
 /// What is to be done once it is known what became of a batch.
-fn settle(hub: &Hub, append: &Append, appended: Result<Appended, Trouble>) -> Result<Appended, Refusal> {
+fn settle(hub: &Hub, append: &AppendRequest, appended: Result<AppendResult, StoreError>) -> Result<AppendResult, Refusal> {
     let appended = appended.map_err(|trouble| hub.trouble(trouble))?;
     match &appended {
-        Appended::Kept { new, .. } => {
+        AppendResult::Stored { new, .. } => {
             let known = append.messages.len() - new;
             hub.counts.repeated.add(known as u64);
             let lines = append.messages.get(known..).filter(|lines| !lines.is_empty());
@@ -152,8 +153,8 @@ fn settle(hub: &Hub, append: &Append, appended: Result<Appended, Trouble>) -> Re
                 hub.live.published(&append.session, append.first + known as u64, lines);
             }
         }
-        Appended::Gap { .. } => hub.counts.gaps.add(1),
-        Appended::Refused(_) => hub.counts.refused.add(1),
+        AppendResult::Gap { .. } => hub.counts.gaps.add(1),
+        AppendResult::Refused(_) => hub.counts.refused.add(1),
     }
     Ok(appended)
 }

@@ -19,14 +19,15 @@ use sabir_core::fold::Overview;
 use sabir_core::view::envelope::overview::LogOverview;
 use sabir_protocol::SessionId;
 
+use crate::error::StoreError;
 use crate::lock::locked;
-use crate::log::{Limit, Log, Session, Stored, Trouble};
 use crate::metrics::Counts;
+use crate::store::{ReadLimit, SessionRecord, Store, StoredMessage};
 
 /// So much is kept of a session for those who watch it live.
-const RECENT: Limit = Limit { messages: 256, bytes: 128 << 10 };
+const RECENT: ReadLimit = ReadLimit { messages: 256, bytes: 128 << 10 };
 /// So much is read at once by a fold.
-const PAGE: Limit = Limit { messages: 1_024, bytes: 1 << 20 };
+const PAGE: ReadLimit = ReadLimit { messages: 1_024, bytes: 1 << 20 };
 /// How often figures that only grow are written to the log.
 const WRITE: Duration = Duration::from_secs(5);
 /// So many bytes are kept of all sessions together.
@@ -35,7 +36,7 @@ const ALL: usize = 24 << 20;
 const IDLE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Live {
-    log: Arc<dyn Log>,
+    store: Store,
     counts: Arc<Counts>,
     sessions: Mutex<HashMap<SessionId, Arc<One>>>,
     /// How many bytes are kept of all sessions: their last messages, and parts of events.
@@ -107,7 +108,7 @@ impl Recent {
         }
     }
 
-    fn after(&self, after: u64, limit: Limit) -> Option<Vec<Stored>> {
+    fn after(&self, after: u64, limit: ReadLimit) -> Option<Vec<StoredMessage>> {
         let skip = usize::try_from(after.saturating_add(1).checked_sub(self.first)?).ok()?;
         if skip >= self.lines.len() {
             return None;
@@ -119,7 +120,7 @@ impl Recent {
             fits
         };
         let lines = self.lines.iter().skip(skip).take(limit.messages).take_while(fits);
-        Some((after + 1..).zip(lines).map(|(seq, line)| Stored { seq, line: line.clone() }).collect())
+        Some((after + 1..).zip(lines).map(|(seq, line)| StoredMessage { seq, line: line.clone() }).collect())
     }
 }
 
@@ -133,8 +134,8 @@ impl Drop for Connected {
 }
 
 impl Live {
-    pub(crate) fn new(log: Arc<dyn Log>, counts: Arc<Counts>) -> Self {
-        Self { log, counts, sessions: Mutex::default(), kept: AtomicUsize::new(0) }
+    pub(crate) fn new(store: Store, counts: Arc<Counts>) -> Self {
+        Self { store, counts, sessions: Mutex::default(), kept: AtomicUsize::new(0) }
     }
 
     fn one(&self, session: &SessionId) -> Arc<One> {
@@ -162,26 +163,26 @@ impl Live {
     }
 
     /// Messages after a number, as [`Log::read`] gives them.
-    pub(crate) async fn page(&self, session: &SessionId, after: u64, limit: Limit) -> Result<Vec<Stored>, Trouble> {
+    pub(crate) async fn page(&self, session: &SessionId, after: u64, limit: ReadLimit) -> Result<Vec<StoredMessage>, StoreError> {
         let one = locked(&self.sessions).get(session).map(Arc::clone);
         let recent = one.and_then(|one| locked(&one.recent).after(after, limit));
         match recent {
             Some(page) => Ok(page),
             None => {
                 self.counts.pages_read.add(1);
-                self.log.read(session, after, limit).await
+                self.store.messages.read(session, after, limit).await
             }
         }
     }
 
     /// A session as it is now, with what is folded and not in the log yet.
-    pub(crate) fn freshen(&self, session: Session) -> (Session, bool) {
-        let one = locked(&self.sessions).get(&session.session).map(Arc::clone);
+    pub(crate) fn freshen(&self, session: SessionRecord) -> (SessionRecord, bool) {
+        let one = locked(&self.sessions).get(&session.id).map(Arc::clone);
         let Some(one) = one else { return (session, false) };
         let connected = one.connected.load(Ordering::Relaxed) > 0;
         let shown = locked(&one.shown).clone().filter(|(folded, _)| *folded >= session.folded);
         match shown {
-            Some((folded, overview)) => (Session { folded, overview, ..session }, connected),
+            Some((folded, overview)) => (SessionRecord { folded, overview, ..session }, connected),
             None => (session, connected),
         }
     }
@@ -228,9 +229,10 @@ impl Live {
 
     /// Folds what was in the log before.
     pub(crate) async fn catch_up(self: Arc<Self>) {
-        let Ok(behind) = self.log.behind().await else { return };
+        let Some(write) = &self.store.write else { return };
+        let Ok(behind) = write.overviews.outdated_overviews().await else { return };
         for session in behind {
-            let Ok(Some(known)) = self.log.session(&session).await else { continue };
+            let Ok(Some(known)) = self.store.sessions.session(&session).await else { continue };
             let one = self.one(&session);
             one.target.fetch_max(known.last, Ordering::AcqRel);
             if !one.folding.swap(true, Ordering::AcqRel) {
@@ -262,7 +264,7 @@ impl Live {
         }
     }
 
-    async fn fold_up_to(&self, session: &SessionId, one: &One, fold: &mut Fold, target: u64) -> Result<(), Trouble> {
+    async fn fold_up_to(&self, session: &SessionId, one: &One, fold: &mut Fold, target: u64) -> Result<(), StoreError> {
         while fold.folded < target {
             let page = self.page(session, fold.folded, PAGE).await?;
             let Some(last) = page.last().map(|stored| stored.seq) else { break };
@@ -279,7 +281,9 @@ impl Live {
         *locked(&one.shown) = Some((fold.folded, overview.clone()));
         let due = fold.written.as_ref().is_none_or(|(_, known, at)| news(known, &overview) || at.elapsed() >= WRITE);
         if due {
-            self.log.describe(session, fold.folded, overview.clone()).await?;
+            if let Some(write) = &self.store.write {
+                write.overviews.put_overview(session, fold.folded, overview.clone()).await?;
+            }
             fold.written = Some((fold.folded, overview, Instant::now()));
         }
         Ok(())
@@ -299,7 +303,9 @@ impl Live {
             let known = fold.written.as_ref().map_or(0, |(folded, ..)| *folded);
             if known < fold.folded && (all || idle || fold.written.as_ref().is_some_and(|(_, _, at)| at.elapsed() >= WRITE)) {
                 let overview = fold.fold.overview();
-                if self.log.describe(&session, fold.folded, overview.clone()).await.is_ok() {
+                if let Some(write) = &self.store.write
+                    && write.overviews.put_overview(&session, fold.folded, overview.clone()).await.is_ok()
+                {
                     fold.written = Some((fold.folded, overview, Instant::now()));
                 }
             }
@@ -342,10 +348,10 @@ mod tests {
     use sabir_protocol::SessionId;
 
     use super::{ALL as MOST, Live, RECENT, Recent};
-    use crate::log::memory::Memory;
-    use crate::log::{Append, Limit, Log as _, Session};
+    use crate::store::memory::MemoryStore;
+    use crate::store::{AppendRequest, MessageWriter as _, ReadLimit, SessionIndex as _, SessionRecord};
 
-    const ALL: Limit = Limit { messages: 9_999, bytes: usize::MAX };
+    const ALL: ReadLimit = ReadLimit { messages: 9_999, bytes: usize::MAX };
 
     #[test]
     fn a_few_messages_are_kept_and_never_the_wrong_ones() {
@@ -365,8 +371,9 @@ mod tests {
     }
 
     /// Sends messages of a session, as a shell does.
-    async fn send(log: &Memory, live: &Arc<Live>, session: &SessionId, first: u64, messages: Vec<Bytes>) {
-        let append = Append { session: session.clone(), writer: "w".to_owned(), epoch: 1, first, messages: messages.clone() };
+    async fn send(log: &MemoryStore, live: &Arc<Live>, session: &SessionId, first: u64, messages: Vec<Bytes>) {
+        let append =
+            AppendRequest { session: session.clone(), writer: "w".to_owned(), epoch: 1, first, messages: messages.clone() };
         log.append(append).await.expect("kept");
         live.published(session, first, &messages);
     }
@@ -375,14 +382,14 @@ mod tests {
         format!("s{number}").parse().expect("an id")
     }
 
-    async fn shown(log: &Memory, live: &Live, session: &SessionId) -> Session {
+    async fn shown(log: &MemoryStore, live: &Live, session: &SessionId) -> SessionRecord {
         live.freshen(log.session(session).await.expect("asked").expect("a session")).0
     }
 
     #[tokio::test]
     async fn what_is_kept_of_all_sessions_has_a_limit() {
-        let log = Arc::new(Memory::default());
-        let live = Arc::new(Live::new(Arc::clone(&log) as _, Arc::default()));
+        let log = Arc::new(MemoryStore::default());
+        let live = Arc::new(Live::new(Arc::clone(&log).into(), Arc::default()));
         for number in 0..400 {
             send(&log, &live, &id(number), 1, vec![Bytes::from(vec![b'x'; 100 << 10])]).await;
             assert!(live.kept.load(Ordering::Relaxed) <= MOST);
@@ -393,8 +400,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_event_of_which_a_part_was_let_go_of_is_counted() {
-        let log = Arc::new(Memory::default());
-        let live = Arc::new(Live::new(Arc::clone(&log) as _, Arc::default()));
+        let log = Arc::new(MemoryStore::default());
+        let live = Arc::new(Live::new(Arc::clone(&log).into(), Arc::default()));
         let input = "y".repeat(9 << 20);
         let head = r#"{"runId":"r","seq":1,"kind":"toolStart","toolCallId":"c","name":"n","toolKind":"other""#;
         let event = format!("{head},\"input\":\"{input}\"}}");

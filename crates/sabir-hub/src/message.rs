@@ -7,14 +7,15 @@ use sabir_core::view::envelope::read::{Events, Message};
 use sabir_protocol::{Code, Refusal};
 
 use crate::auth::Deed;
+use crate::error::StoreError;
 use crate::hub::{Asker, Named, Numbered, Refused, Shared};
-use crate::log::{Limit, RawLine, Trouble};
 use crate::openapi::Refusals;
+use crate::store::{RawLineLookup, ReadLimit};
 
 /// No longer event is put together.
 const LONGEST: usize = 16 << 20;
 /// So much is read at once.
-const PAGE: Limit = Limit { messages: 256, bytes: 1 << 20 };
+const PAGE: ReadLimit = ReadLimit { messages: 256, bytes: 1 << 20 };
 
 /// The event in a message, whole: of a long one any fragment will do.
 #[utoipa::path(
@@ -46,9 +47,9 @@ pub(crate) async fn event(
     let none = || Refused(Refusal::new(Code::NotFound, "there is no event in this message"));
     let before = number.checked_sub(1).ok_or_else(none)?;
     let trouble = |trouble| hub.trouble(trouble);
-    let one = hub.log.read(&session, before, Limit { messages: 1, bytes: 1 }).await.map_err(trouble)?;
+    let one = hub.store.messages.read(&session, before, ReadLimit { messages: 1, bytes: 1 }).await.map_err(trouble)?;
     let line = one.first().ok_or_else(none)?;
-    let damaged = || Refused(hub.trouble(Trouble::Damaged(format!("message {number} or a part of its event is damaged"))));
+    let damaged = || Refused(hub.trouble(StoreError::Damaged(format!("message {number} or a part of its event is damaged"))));
     if line.is_gap() {
         return Err(damaged());
     }
@@ -59,7 +60,7 @@ pub(crate) async fn event(
     let mut events = Events::of_at_most(LONGEST);
     let mut read = 0;
     while at < end && read <= 2 * LONGEST {
-        let page = hub.log.read(&session, at, PAGE).await.map_err(trouble)?;
+        let page = hub.store.messages.read(&session, at, PAGE).await.map_err(trouble)?;
         let Some(last) = page.last().map(|stored| stored.seq) else { break };
         for stored in page.iter().take_while(|stored| stored.seq <= end) {
             read += stored.line.len();
@@ -110,14 +111,14 @@ pub(crate) async fn line(
     Numbered(number): Numbered,
 ) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
-    let known = hub.log.session(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let known = hub.store.sessions.session(&session).await.map_err(|trouble| hub.trouble(trouble))?;
     known.ok_or(Code::NotFound)?;
-    let found = hub.log.raw_line(&session, number).await.map_err(|trouble| hub.trouble(trouble))?;
+    let found = hub.store.messages.raw_line(&session, number).await.map_err(|trouble| hub.trouble(trouble))?;
     let missing = |what: &str| Err(Refused(Refusal::new(Code::NotFound, what)));
     match found {
-        RawLine::Here(line) => Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], line).into_response()),
-        RawLine::Missing => missing("there is no such line"),
-        RawLine::Elsewhere => {
+        RawLineLookup::Found(line) => Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], line).into_response()),
+        RawLineLookup::Missing => missing("there is no such line"),
+        RawLineLookup::NotStored => {
             missing("raw lines stay with the shell; hint: on that machine, `sabir show ID --raw` prints those of a run")
         }
     }

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::api::Shape;
 use crate::auth::token::hexadecimal;
-use crate::log::Session;
+use crate::store::SessionRecord;
 
 const INDEX: &str = include_str!("../assets/index.html");
 const SCRIPT: &str = include_str!("../assets/app.js");
@@ -95,7 +95,7 @@ fn named(stem: &str, ending: &str, text: &str) -> String {
 
 /// One file that shows one session, and opens from disk without a hub: the page with its script and style inside, and the
 /// session as data.
-pub fn single_file(session: Session, items: &[Item]) -> serde_json::Result<String> {
+pub fn single_file(session: SessionRecord, items: &[Item]) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Run<'a> {
         session: Shape,
@@ -145,21 +145,21 @@ mod tests {
     use sabir_core::time::Timestamp;
 
     use super::single_file;
-    use crate::log::Session;
+    use crate::store::SessionRecord;
 
     #[test]
     fn what_a_session_says_never_leaves_its_element() {
         let now = Timestamp::EPOCH;
-        let session = Session {
-            session: "s</script><script>alert(1)</script>".parse().expect("an id"),
+        let session = SessionRecord {
+            id: "s</script><script>alert(1)</script>".parse().expect("an id"),
             last: 1,
             folded: 1,
             overview: Overview::default(),
-            shell: None,
-            takes: Vec::new(),
+            runner: None,
+            accepts: Vec::new(),
             created: now,
             updated: now,
-            damaged: None,
+            damage: None,
         };
         let what = What::Prompt { text: Clip::of("<!--<script></SCRIPT>", 100) };
         let item = serde_json::json!({ "id": 0, "first": 1, "last": 1, "run": 1, "what": what });

@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::control::noted;
 use crate::hub::{Hub, Peer, Refused, Settings, Shared};
-use crate::log::Log;
+use crate::store::Store;
 use crate::tls::Certificates;
 use crate::{api, artifact, control, door, entrance, ingest, message, metrics, openapi, page, usage, watch as watching};
 
@@ -43,14 +43,14 @@ const HEAD: usize = 32 << 10;
 /// Serves a hub until `stop`, and then ends in good order: shells and watchers are told, what was taken is on disk.
 pub async fn serve(
     listener: TcpListener,
-    log: Arc<dyn Log>,
+    store: impl Into<Store>,
     settings: Settings,
     tls: Option<Certificates>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (stopper, stopped) = watch::channel(false);
     let places = Arc::new(Semaphore::new(settings.limits.connections));
-    let hub: Shared = Arc::new(Hub::new(log, settings, stopped)?);
+    let hub: Shared = Arc::new(Hub::new(store.into(), settings, stopped)?);
     let mut background = JoinSet::new();
     background.spawn(hub.gate.clone().keep_looking());
     background.spawn(Arc::clone(&hub.live).keep_sweeping());
@@ -166,7 +166,7 @@ fn router(hub: &Shared) -> Router {
         .route(&format!("{session}/artifacts"), get(artifact::list))
         .route(&format!("{session}/artifacts/{{digest}}"), get(artifact::download));
     // What is only shown takes nothing.
-    let routes = if hub.local { routes } else { routes.merge(writing()) };
+    let routes = if hub.store.write.is_none() { routes } else { routes.merge(writing()) };
     routes
         .fallback(async || Refused::from(Code::NotFound))
         .method_not_allowed_fallback(async || wrong_method())

@@ -12,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Refused, Shared, malformed};
-use crate::log::{Filter, Session};
 use crate::openapi::Refusals;
+use crate::store::{SessionFilter, SessionRecord};
 
 /// So many sessions are read at once.
 const PAGE: usize = 500;
@@ -22,7 +22,7 @@ const NOTE: &str = "A session counts on the day on which it began (UTC), with it
 
 /// What was spent.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Cube {
+pub struct UsageRollup {
     /// `sabir.usage-cube/1`.
     pub schema: &'static str,
     /// By day, agent, model and project, in that order.
@@ -57,9 +57,9 @@ pub type Key = (String, String, String, String);
 
 /// Adds figures up into rows.
 #[derive(Debug, Default)]
-pub struct CubeFold(BTreeMap<Key, (u64, Tokens, Option<f64>)>);
+pub struct UsageRollupBuilder(BTreeMap<Key, (u64, Tokens, Option<f64>)>);
 
-impl CubeFold {
+impl UsageRollupBuilder {
     /// Adds what so many sessions spent: day, agent, model and project say to which row.
     pub fn add(&mut self, key: Key, sessions: u64, tokens: &Tokens, cost_usd: Option<f64>) {
         let (all, sum, cost) = self.0.entry(key).or_default();
@@ -72,12 +72,12 @@ impl CubeFold {
     }
 
     /// All rows.
-    pub fn finish(self, note: Option<String>) -> Cube {
+    pub fn finish(self, note: Option<String>) -> UsageRollup {
         let row = |((day, agent, model, project), (sessions, tokens, cost_usd)): (Key, (u64, Tokens, Option<f64>))| {
             let tokens = TokensReport::new(&tokens, TokensSource::Summed);
             Row { day, agent, model, project, sessions, tokens, cost_usd }
         };
-        Cube { schema: "sabir.usage-cube/1", rows: self.0.into_iter().map(row).collect(), note }
+        UsageRollup { schema: "sabir.usage-cube/1", rows: self.0.into_iter().map(row).collect(), note }
     }
 }
 
@@ -114,7 +114,7 @@ impl Period {
     tag = "sessions",
     params(Asked),
     responses(
-        (status = 200, description = "Rows to be added up", body = Cube),
+        (status = 200, description = "Rows to be added up", body = UsageRollup),
         (status = 400, description = "Not a time"),
         Refusals,
     ),
@@ -124,7 +124,7 @@ pub(crate) async fn usage(
     State(hub): State<Shared>,
     asker: Asker,
     asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Json<Cube>, Refused> {
+) -> Result<Json<UsageRollup>, Refused> {
     asker.may(Deed::See)?;
     let Query(Asked { since, until }) = asked.map_err(|error| malformed(error.body_text()))?;
     let time = |text: String| {
@@ -132,7 +132,7 @@ pub(crate) async fn usage(
         Timestamp::parse(&text).or_else(midnight).ok_or_else(|| malformed("a time is written as in RFC 3339, or as a day"))
     };
     let period = Period { since: since.map(time).transpose()?, until: until.map(time).transpose()? };
-    let known = hub.log.usage(period).await.map_err(|trouble| hub.trouble(trouble))?;
+    let known = hub.store.sessions.usage(period).await.map_err(|trouble| hub.trouble(trouble))?;
     match known {
         Some(cube) => Ok(Json(cube)),
         None => Ok(Json(of_overviews(&hub, period).await?)),
@@ -140,15 +140,15 @@ pub(crate) async fn usage(
 }
 
 /// What the overviews of all sessions say.
-async fn of_overviews(hub: &Hub, period: Period) -> Result<Cube, Refused> {
-    let mut fold = CubeFold::default();
+async fn of_overviews(hub: &Hub, period: Period) -> Result<UsageRollup, Refused> {
+    let mut fold = UsageRollupBuilder::default();
     let mut cursor = None;
     loop {
         // A session that nothing came from since then spent nothing since then.
-        let filter = Filter { since: period.since, limit: PAGE, cursor, ..Filter::default() };
-        let page = hub.log.sessions(filter).await.map_err(|trouble| hub.trouble(trouble))?;
+        let filter = SessionFilter { since: period.since, limit: PAGE, cursor, ..SessionFilter::default() };
+        let page = hub.store.sessions.sessions(filter).await.map_err(|trouble| hub.trouble(trouble))?;
         for session in page.sessions {
-            let Session { overview, created, .. } = hub.live.freshen(session).0;
+            let SessionRecord { overview, created, .. } = hub.live.freshen(session).0;
             let began = overview.started.unwrap_or(created);
             let Some(usage) = overview.usage.filter(|_| period.has(began)) else { continue };
             let day: String = began.to_string().chars().take(10).collect();

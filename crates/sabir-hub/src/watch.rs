@@ -27,14 +27,14 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::{Head, Limit, Stored};
 use crate::openapi::Refusals;
+use crate::store::{ReadLimit, SessionHead, StoredMessage};
 
 pub(crate) use list::{__path_sessions, sessions};
 pub(crate) use timeline::{__path_timeline, timeline};
 
 /// So much is sent at once.
-const PAGE: Limit = Limit { messages: 256, bytes: 128 << 10 };
+const PAGE: ReadLimit = ReadLimit { messages: 256, bytes: 128 << 10 };
 /// Who is cut off comes back after this many milliseconds.
 const BEGINNING: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 /// Something is sent at least so often, so that who has gone is noticed.
@@ -85,11 +85,11 @@ struct Watcher {
     hub: Shared,
     session: SessionId,
     asker: Asker,
-    head: watch::Receiver<Head>,
+    head: watch::Receiver<SessionHead>,
     after: u64,
     only: Option<Only>,
     /// So much is read at once.
-    page: Limit,
+    page: ReadLimit,
     /// The last message of what there was at the beginning, once that is known.
     replay: Option<u64>,
     _place: OwnedSemaphorePermit,
@@ -113,7 +113,7 @@ impl Watcher {
             None => None,
         };
         let place = place(&hub)?;
-        let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
+        let head = hub.store.messages.watch(&session).await.map_err(|trouble| hub.trouble(trouble))?.ok_or(Code::NotFound)?;
         let after = seen.or(wanted.after).unwrap_or(0);
         let mut watcher = Self { hub, session, asker, head, after, only: wanted.only, page: PAGE, replay: None, _place: place };
         watcher.look();
@@ -122,8 +122,8 @@ impl Watcher {
 
     /// How far the session is.
     fn look(&mut self) -> u64 {
-        let Head { last, whole, .. } = *self.head.borrow_and_update();
-        if whole {
+        let SessionHead { last, caught_up, .. } = *self.head.borrow_and_update();
+        if caught_up {
             self.replay.get_or_insert(last);
         }
         last
@@ -131,7 +131,7 @@ impl Watcher {
 
     /// The next messages; none when nothing came for a while, or when it has become known that nothing is left of what
     /// there was at the beginning. An end is a refusal.
-    async fn next(&mut self) -> Result<Vec<Stored>, Refusal> {
+    async fn next(&mut self) -> Result<Vec<StoredMessage>, Refusal> {
         loop {
             if *self.hub.stop.borrow() {
                 return Err(Refusal::new(Code::Unavailable, "the hub is about to stop"));
@@ -211,7 +211,7 @@ fn still_there() -> Bytes {
 }
 
 /// Messages as server-sent events.
-fn sent(page: &[Stored]) -> Bytes {
+fn sent(page: &[StoredMessage]) -> Bytes {
     if page.is_empty() {
         return still_there();
     }

@@ -69,10 +69,10 @@ const RESERVED: &[Reserved] = &[
         why: "one module has the terminal, and gives it back",
     },
     Reserved {
-        words: &["rusqlite", "Embedded", "Memory"],
+        words: &["rusqlite", "SqliteStore", "MemoryStore"],
         inside: "crates/sabir-hub/src/",
-        except: &["crates/sabir-hub/src/log/embedded", "crates/sabir-hub/src/log/memory"],
-        why: "nothing but a log itself knows which log it is",
+        except: &["crates/sabir-hub/src/store/sqlite", "crates/sabir-hub/src/store/memory"],
+        why: "only a backend knows which backend it is",
     },
     Reserved {
         words: &["Box<RawValue>", "to_raw_value", "RawValue::from_string"],

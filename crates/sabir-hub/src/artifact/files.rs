@@ -22,9 +22,10 @@ use tokio::time::timeout;
 
 use super::too_large;
 use crate::auth::token::hexadecimal;
+use crate::error::StoreError;
 use crate::hub::{Asker, Hub, Refused, malformed};
-use crate::log::{Artifact, Trouble};
 use crate::quota::{Part, Quota};
+use crate::store::Artifact;
 
 /// So much of a file is read at once.
 const CHUNK: usize = 64 << 10;
@@ -127,14 +128,14 @@ fn kept(file: &Path, parts: &Path) -> u64 {
 /// Refuses an artifact that there is no space for.
 pub(super) fn full(hub: &Hub) -> Refused {
     let what = "the hub has no room for this artifact; what was sent stays, and the rest can be sent when there is room";
-    let limit = hub.log.quota().limit().unwrap_or_default();
+    let limit = hub.store.write.as_ref().and_then(|write| write.quota.limit()).unwrap_or_default();
     // The operator hears of it as of a full disk.
-    let _ = hub.trouble(Trouble::Unavailable(format!("an artifact was refused: the hub keeps at most {limit} bytes")));
+    let _ = hub.trouble(StoreError::Unavailable(format!("an artifact was refused: the hub keeps at most {limit} bytes")));
     Refusal::new(Code::Unavailable, what).into()
 }
 
 fn failed(hub: &Hub, error: &io::Error) -> Refused {
-    hub.trouble(Trouble::Unavailable(format!("an artifact could not be written: {error}"))).into()
+    hub.trouble(StoreError::Unavailable(format!("an artifact could not be written: {error}"))).into()
 }
 
 /// Takes bytes from an offset on, and looks at the whole when it is there.

@@ -14,9 +14,10 @@ use tokio_tungstenite::tungstenite::Error as SocketError;
 
 use super::{check_hello, fit_welcome, ready, settle};
 use crate::auth::Visitor;
+use crate::error::StoreError;
 use crate::hub::{Asker, Shared};
 use crate::live::Connected;
-use crate::log::{Append, Appended, Begun, Head, Trouble};
+use crate::store::{AppendRequest, AppendResult, OpenResult, SessionHead};
 
 /// No more batches of one connection are dealt with at the same time.
 const ON_THE_WAY: usize = 4;
@@ -27,7 +28,7 @@ const FRAME_COST: f64 = 1.0;
 const BATCH_COST: f64 = 0.1;
 
 /// A batch that is on its way to the disk, and its share of the room.
-type Pending = Pin<Box<dyn Future<Output = (Append, Result<Appended, Trouble>)> + Send>>;
+type Pending = Pin<Box<dyn Future<Output = (AppendRequest, Result<AppendResult, StoreError>)> + Send>>;
 
 /// How a connection ends: without a word, or with one.
 enum End {
@@ -87,7 +88,7 @@ struct Connection<'h> {
     paused: Instant,
     heard: Instant,
     said: Instant,
-    head: watch::Receiver<Head>,
+    head: watch::Receiver<SessionHead>,
     _connected: Connected,
 }
 
@@ -149,15 +150,15 @@ async fn begin<'h>(
 ) -> Result<Connection<'h>, End> {
     check_hello(&hello, session)?;
     let writer = hello.writer.clone();
-    let begun = hub.log.begin(hello, true).await.map_err(|trouble| hub.trouble(trouble))?;
+    let begun = hub.write()?.messages.open_session(hello, true).await.map_err(|trouble| hub.trouble(trouble))?;
     let (epoch, last, number, mut orders) = match begun {
-        Begun::Welcome { epoch, last, connection, orders } => (epoch, last, connection, orders),
-        Begun::Refused(refusal) => {
+        OpenResult::Welcome { epoch, last, connection, commands } => (epoch, last, connection, commands),
+        OpenResult::Refused(refusal) => {
             hub.counts.refused.add(1);
             return Err(refusal.into());
         }
     };
-    let head = hub.log.follow(session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let head = hub.store.messages.watch(session).await.map_err(|trouble| hub.trouble(trouble))?;
     let head = head.ok_or_else(|| Refusal::new(Code::Internal, "the session is gone"))?;
     fit_welcome(&mut orders);
     let given = orders.last().map_or(0, |order| order.order);
@@ -238,12 +239,18 @@ impl Connection<'_> {
         if head.connection > self.number {
             return Err(End::Quiet);
         }
-        if head.orders > self.orders {
-            let placed = self.hub.log.orders(self.session, self.orders).await.map_err(|trouble| self.hub.trouble(trouble))?;
+        if head.last_command > self.orders {
+            let placed = self
+                .hub
+                .write()?
+                .commands
+                .commands(self.session, self.orders)
+                .await
+                .map_err(|trouble| self.hub.trouble(trouble))?;
             for placed in placed {
-                self.orders = self.orders.max(placed.order.order);
-                if placed.taken.is_none() {
-                    self.say(&FromHub::Order(placed.order)).await?;
+                self.orders = self.orders.max(placed.command.order);
+                if placed.outcome.is_none() {
+                    self.say(&FromHub::Order(placed.command)).await?;
                 }
             }
         }
@@ -255,7 +262,7 @@ impl Connection<'_> {
             Message::Binary(frame) => {
                 let batch = ready(self.hub, &frame, self.session, &self.writer, self.epoch).await?;
                 // It is in the queue from here on, so that batches stay in order.
-                let answer = self.hub.log.append(batch.append.clone());
+                let answer = self.hub.write()?.messages.append(batch.append.clone());
                 self.pending.push_back(Box::pin(async move {
                     let appended = answer.await;
                     drop(batch.room);
@@ -277,14 +284,14 @@ impl Connection<'_> {
     async fn hello_again(&mut self, hello: Hello) -> Result<(), End> {
         check_hello(&hello, self.session)?;
         let writer = hello.writer.clone();
-        match self.hub.log.begin(hello, true).await.map_err(|trouble| self.hub.trouble(trouble))? {
-            Begun::Welcome { epoch, last, connection, mut orders } => {
+        match self.hub.write()?.messages.open_session(hello, true).await.map_err(|trouble| self.hub.trouble(trouble))? {
+            OpenResult::Welcome { epoch, last, connection, commands: mut orders } => {
                 fit_welcome(&mut orders);
                 (self.writer, self.epoch, self.number) = (writer, epoch, connection);
                 self.orders = orders.last().map_or(self.orders, |order| order.order.max(self.orders));
                 self.say(&FromHub::Welcome(self.welcome(last, orders))).await
             }
-            Begun::Refused(refusal) => Err(refusal.into()),
+            OpenResult::Refused(refusal) => Err(refusal.into()),
         }
     }
 
@@ -292,11 +299,11 @@ impl Connection<'_> {
         super::http::take(self.hub, self.session, taken).await.map_err(End::Said)
     }
 
-    async fn settled(&mut self, append: &Append, appended: Result<Appended, Trouble>) -> Result<(), End> {
+    async fn settled(&mut self, append: &AppendRequest, appended: Result<AppendResult, StoreError>) -> Result<(), End> {
         match settle(self.hub, append, appended)? {
-            Appended::Kept { last, .. } => self.say(&FromHub::Ack { last }).await,
-            Appended::Gap { expected } => self.say(&FromHub::Gap { expected }).await,
-            Appended::Refused(refusal) => Err(refusal.into()),
+            AppendResult::Stored { last, .. } => self.say(&FromHub::Ack { last }).await,
+            AppendResult::Gap { expected } => self.say(&FromHub::Gap { expected }).await,
+            AppendResult::Refused(refusal) => Err(refusal.into()),
         }
     }
 

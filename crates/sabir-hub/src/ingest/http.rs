@@ -22,8 +22,8 @@ use crate::audit::Entry;
 use crate::auth::Deed;
 use crate::clock::now;
 use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::{Appended, Begun};
 use crate::openapi::Refusals;
+use crate::store::{AppendResult, OpenResult};
 
 /// Nobody waits longer for an order.
 const LONGEST_WAIT: u64 = 55;
@@ -83,15 +83,15 @@ pub(crate) async fn hello(
         _ => return Err(malformed("the body is not a hello")),
     };
     check_hello(&hello, &session)?;
-    match hub.log.begin(hello, false).await.map_err(|trouble| hub.trouble(trouble))? {
-        Begun::Welcome { epoch, last, mut orders, .. } => {
+    match hub.write()?.messages.open_session(hello, false).await.map_err(|trouble| hub.trouble(trouble))? {
+        OpenResult::Welcome { epoch, last, commands: mut orders, .. } => {
             fit_welcome(&mut orders);
             let heartbeat_seconds = u32::try_from(hub.limits.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX);
             let max_batch_bytes = u32::try_from(hub.limits.batch_bytes).unwrap_or(u32::MAX);
             let welcome = Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders };
             Ok(answer(StatusCode::OK, &FromHub::Welcome(welcome)))
         }
-        Begun::Refused(refusal) => {
+        OpenResult::Refused(refusal) => {
             hub.counts.refused.add(1);
             Err(refusal.into())
         }
@@ -140,12 +140,12 @@ pub(crate) async fn batches(
     let epoch = epoch.ok_or_else(|| malformed("Sabir-Epoch is a number from 1"))?;
     let frame = body(&hub, request, hub.limits.batch_bytes + HEAD).await?;
     let batch = ready(&hub, &frame, &session, &writer, epoch).await?;
-    let appended = hub.log.append(batch.append.clone()).await;
+    let appended = hub.write()?.messages.append(batch.append.clone()).await;
     drop(batch.room);
     match settle(&hub, &batch.append, appended)? {
-        Appended::Kept { last, .. } => Ok(answer(StatusCode::OK, &FromHub::Ack { last })),
-        Appended::Gap { expected } => Ok(answer(StatusCode::CONFLICT, &FromHub::Gap { expected })),
-        Appended::Refused(refusal) => Err(refusal.into()),
+        AppendResult::Stored { last, .. } => Ok(answer(StatusCode::OK, &FromHub::Ack { last })),
+        AppendResult::Gap { expected } => Ok(answer(StatusCode::CONFLICT, &FromHub::Gap { expected })),
+        AppendResult::Refused(refusal) => Err(refusal.into()),
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) async fn orders(
     asker.may(Deed::Write(&session))?;
     check_version(&headers)?;
     let Query(Waiting { after, wait }) = query.map_err(|error| malformed(error.body_text()))?;
-    let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?;
+    let head = hub.store.messages.watch(&session).await.map_err(|trouble| hub.trouble(trouble))?;
     let look = async {
         // Nobody can have put an order to a session that is not known.
         let Some(mut head) = head else {
@@ -202,14 +202,14 @@ pub(crate) async fn orders(
         };
         loop {
             // First how far orders go, then the orders: one that comes in between is not waited for.
-            let known = head.borrow_and_update().orders;
-            let placed = hub.log.orders(&session, after).await.map_err(|trouble| hub.trouble(trouble))?;
+            let known = head.borrow_and_update().last_command;
+            let placed = hub.write()?.commands.commands(&session, after).await.map_err(|trouble| hub.trouble(trouble))?;
             let orders: Vec<Order> =
-                placed.into_iter().filter(|placed| placed.taken.is_none()).map(|placed| placed.order).collect();
+                placed.into_iter().filter(|placed| placed.outcome.is_none()).map(|placed| placed.command).collect();
             if !orders.is_empty() || wait == 0 {
                 return Ok(orders);
             }
-            if head.wait_for(|head| head.orders > known).await.is_err() {
+            if head.wait_for(|head| head.last_command > known).await.is_err() {
                 return Ok(orders);
             }
         }
@@ -295,7 +295,7 @@ pub(super) async fn take(hub: &Hub, session: &SessionId, mut taken: Taken) -> Re
     }
     let (order, accepted) = (taken.order, taken.accepted);
     // An order that is not known is nobody's, and one that was dealt with stays as it is: neither is a reason to stop a shell.
-    if hub.log.taken(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))? {
+    if hub.write()?.commands.resolve_command(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))? {
         let session = Some(session.as_str());
         let entry =
             Entry { who: "shell", what: "taken", session, order: Some(order), accepted: Some(accepted), ..Entry::default() };

@@ -17,8 +17,8 @@ use super::{QUIET, event_stream, place, still_there};
 use crate::api::Shape;
 use crate::auth::Deed;
 use crate::hub::{Asker, Hub, Refused, Shared};
-use crate::log::Filter;
 use crate::openapi::Refusals;
+use crate::store::SessionFilter;
 
 /// Changes are gathered for so long.
 const GATHER: Duration = Duration::from_millis(250);
@@ -53,7 +53,7 @@ struct Follower {
 pub(crate) async fn sessions(State(hub): State<Shared>, asker: Asker) -> Result<Response, Refused> {
     asker.may(Deed::See)?;
     let place = place(&hub)?;
-    let changes = hub.log.changes();
+    let changes = hub.store.sessions.changes();
     let follower = Follower { hub, asker, changes, whole: true, changed: BTreeSet::new(), _place: place };
     let pages = stream::unfold(follower, async |mut follower| {
         let page = follower.next().await?;
@@ -65,7 +65,7 @@ pub(crate) async fn sessions(State(hub): State<Shared>, asker: Asker) -> Result<
 impl Follower {
     async fn next(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.whole) {
-            let page = self.hub.log.sessions(Filter { limit: FIRST, ..Filter::default() }).await.ok()?;
+            let page = self.hub.store.sessions.sessions(SessionFilter { limit: FIRST, ..SessionFilter::default() }).await.ok()?;
             let mut out = b"event: reset\ndata: {}\n\n".to_vec();
             page.sessions.into_iter().rev().for_each(|session| tell(&Shape::of(&self.hub, session), &mut out));
             return Some(out.into());
@@ -103,7 +103,7 @@ impl Follower {
         }
         let mut out = Vec::new();
         while let Some(session) = (out.len() < BYTES).then(|| changed.pop_first()).flatten() {
-            if let Some(session) = hub.log.session(&session).await.ok()? {
+            if let Some(session) = hub.store.sessions.session(&session).await.ok()? {
                 tell(&Shape::of(hub, session), &mut out);
             }
         }

@@ -21,11 +21,11 @@ use serde::Deserialize;
 
 use super::{BEGINNING, Wanted, Watcher, event_stream, still_there};
 use crate::hub::{Asker, Named, Refused, Shared};
-use crate::log::Limit;
 use crate::openapi::Refusals;
+use crate::store::ReadLimit;
 
 /// So much is folded at once.
-const PAGE: Limit = Limit { messages: 4_096, bytes: 1 << 20 };
+const PAGE: ReadLimit = ReadLimit { messages: 4_096, bytes: 1 << 20 };
 
 /// So many changes are gathered before those that are out of date are let go.
 const MERGE: usize = 256;

@@ -72,11 +72,11 @@ async fn a_token_that_is_not_ours_is_no_token() {
     let changed = format!("{}{last}", &good[..good.len() - 1]);
     let (_, expired) = hub.token_until("watch", Some(-1)).await;
     let (revoked_id, revoked) = hub.token_until("watch", None).await;
-    hub.log.revoke_token(&revoked_id, now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&revoked_id, now()).await.expect("revoked");
     // The hub may have seen it while it was good, and then it is good until the hub looks again.
     while hub.get_with("/v1/sessions", &revoked).await.status == 200 {}
     let id = good.split('_').nth(1).expect("an id");
-    let digest = hub.log.tokens().await.expect("read").into_iter().find(|token| token.id == id).expect("kept").digest;
+    let digest = hub.store.tokens.tokens().await.expect("read").into_iter().find(|token| token.id == id).expect("kept").digest;
     let digest = format!("sabir_{id}_{digest}");
     for bad in [changed.as_str(), &expired, &revoked, &digest, "", "sabir_", &good.to_uppercase(), id] {
         let reply = hub.get_with("/v1/sessions", bad).await;
@@ -104,8 +104,8 @@ async fn a_token_that_is_revoked_or_runs_out_ends_what_is_open() {
     let mut list = hub.events("/v1/sessions/events", &[("Authorization", &bearer)]).await;
     assert_eq!(list.status().await, 200);
     let mut watcher = hub.socket("/v1/sessions/s/watch?after=1", &[("Authorization", &bearer)]).await.expect("a WebSocket");
-    hub.log.revoke_token(&runner_id, now()).await.expect("revoked");
-    hub.log.revoke_token(&watch_id, now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&runner_id, now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&watch_id, now()).await.expect("revoked");
     assert_eq!(socket.end().await, ("unauthorized".to_owned(), 4401));
     assert_eq!(events.next().await, None);
     while list.next().await.is_some() {}

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use sabir_hub::auth::token::{Scope, Token};
-use sabir_hub::log::Log;
-use sabir_hub::log::embedded::Embedded;
-use sabir_hub::log::local::{Local, Sources};
-use sabir_hub::log::memory::Memory;
+use sabir_hub::store::local::{LocalStore, Sources};
+use sabir_hub::store::memory::MemoryStore;
+use sabir_hub::store::sqlite::SqliteStore;
+use sabir_hub::store::{MessageReader, Store};
 use sabir_hub::tls::Certificates;
 use sabir_hub::{Entrance, Limits, Settings, now};
 use sabir_protocol::{FromHub, Hello, SUBPROTOCOL, batch};
@@ -26,9 +26,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 /// A hub that runs.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    pub(crate) log: Arc<dyn Log>,
-    /// The same, when it is on disk.
-    embedded: Weak<Embedded>,
+    pub(crate) store: Store,
+    /// The backend, if it is on disk.
+    sqlite: Weak<SqliteStore>,
     pub(crate) folder: Arc<tempfile::TempDir>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
@@ -41,12 +41,12 @@ pub(crate) struct Setup {
     pub(crate) folder: Arc<tempfile::TempDir>,
     pub(crate) tls: Option<Certificates>,
     pub(crate) entrance: Option<Entrance>,
-    /// The log is in memory.
+    /// Use the in-memory backend.
     pub(crate) memory: bool,
-    /// The log is what a machine has.
+    /// Use the read-only backend over these files.
     pub(crate) local: Option<Sources>,
-    /// The log is this one.
-    pub(crate) log: Option<Arc<dyn Log>>,
+    /// Use this store.
+    pub(crate) store: Option<Store>,
 }
 
 impl Default for Setup {
@@ -60,7 +60,7 @@ impl Default for Setup {
             entrance: None,
             memory: false,
             local: None,
-            log: None,
+            store: None,
         }
     }
 }
@@ -69,17 +69,17 @@ impl Setup {
     pub(crate) async fn start(self) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let local = self.local.is_some();
-        let (log, embedded): (Arc<dyn Log>, _) = if let Some(log) = self.log {
-            (log, Weak::new())
+        let mut sqlite = Weak::new();
+        let store: Store = if let Some(store) = self.store {
+            store
         } else if let Some(sources) = self.local {
-            (Arc::new(Local::open(sources, &mut |_, _| ()).expect("a log")), Weak::new())
+            Arc::new(LocalStore::open(sources, &mut |_, _| ()).expect("a store")).into()
         } else if self.memory {
-            (Arc::new(Memory::default()), Weak::new())
+            Arc::new(MemoryStore::default()).into()
         } else {
-            let log = Arc::new(Embedded::open(self.folder.path()).expect("a log"));
-            let embedded = Arc::downgrade(&log);
-            (log, embedded)
+            let backend = Arc::new(SqliteStore::open(self.folder.path()).expect("a store"));
+            sqlite = Arc::downgrade(&backend);
+            backend.into()
         };
         let settings = Settings {
             folder: self.folder.path().to_owned(),
@@ -88,14 +88,13 @@ impl Setup {
             origins: Vec::new(),
             limits: self.limits,
             entrance: self.entrance,
-            local,
             notes: mpsc::channel(1).0,
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serve = sabir_hub::serve(listener, Arc::clone(&log), settings, self.tls, async {
+        let serve = sabir_hub::serve(listener, store.clone(), settings, self.tls, async {
             let _ = stopped.await;
         });
-        Running { address, log, embedded, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
+        Running { address, store, sqlite, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
     }
 }
 
@@ -114,13 +113,15 @@ impl Running {
     pub(crate) async fn stop(mut self) -> Arc<tempfile::TempDir> {
         self.begin_to_stop();
         self.task.await.expect("no panic").expect("no error");
-        assert_eq!(Arc::strong_count(&self.log), 1, "nobody has the log any more");
+        let backend: Weak<dyn MessageReader> = Arc::downgrade(&self.store.messages);
+        drop(self.store);
+        assert_eq!(backend.strong_count(), 0, "the hub has dropped the backend");
         self.folder
     }
 
     /// No more than so many bytes are kept.
     pub(crate) async fn limit(&self, bytes: Option<u64>) {
-        self.embedded.upgrade().expect("a log on disk").limit(bytes).await.expect("a limit");
+        self.sqlite.upgrade().expect("a store on disk").set_limit(bytes).await.expect("a limit");
     }
 
     pub(crate) fn begin_to_stop(&mut self) {
@@ -137,7 +138,7 @@ impl Running {
         let later = |seconds| sabir_core::time::Timestamp::from_millis(now().as_millis() + seconds * 1_000);
         let (token, whole) = Token::new(vec![scope], None, now(), seconds.and_then(later)).expect("randomness");
         let id = token.id.clone();
-        self.log.add_token(token).await.expect("kept");
+        self.store.tokens.add_token(token).await.expect("stored");
         (id, whole)
     }
 

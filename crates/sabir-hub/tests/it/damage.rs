@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use sabir_hub::log::embedded::verify;
+use sabir_hub::store::sqlite::verify;
 use sabir_protocol::{FromHub, SessionId};
 use serde_json::{Value, json};
 

@@ -52,21 +52,21 @@ fn cases<S: Strategy>(count: u32, memory: bool, strategy: &S, case: impl Fn(&Run
 async fn scripts_reach_the_log() {
     let hub = Setup { memory: true, ..Setup::default() }.start().await;
     // A hello, batches of 1 and 5 messages, a close, a hello, a batch of 2.
-    script::run(hub.address, &*hub.log, "s", &[0, 2, 0, 2, 4, 12, 0, 2, 1]).await;
+    script::run(hub.address, &*hub.store.messages, "s", &[0, 2, 0, 2, 4, 12, 0, 2, 1]).await;
     assert_eq!(hub.get("/v1/sessions/s").await.json()["last"], 8);
 }
 
 #[test]
 fn any_frames_over_websocket_leave_the_hub_sound() {
     cases(96, true, &vec(any::<u8>(), 0..800), |runtime, hub, number, bytes| {
-        runtime.block_on(script::run(hub.address, &*hub.log, &format!("s{number}"), &bytes));
+        runtime.block_on(script::run(hub.address, &*hub.store.messages, &format!("s{number}"), &bytes));
     });
 }
 
 #[test]
 fn any_frames_over_websocket_leave_a_hub_on_disk_sound() {
     cases(16, false, &vec(any::<u8>(), 0..400), |runtime, hub, number, bytes| {
-        runtime.block_on(script::run(hub.address, &*hub.log, &format!("s{number}"), &bytes));
+        runtime.block_on(script::run(hub.address, &*hub.store.messages, &format!("s{number}"), &bytes));
     });
 }
 

@@ -7,21 +7,19 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use ring::digest::{SHA256, digest};
-use sabir_core::fold::Overview;
 use sabir_core::time::Timestamp;
 use sabir_hub::auth::token::Token;
-use sabir_hub::log::memory::Memory;
-use sabir_hub::log::{Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored};
+use sabir_hub::store::memory::MemoryStore;
+use sabir_hub::store::{Artifact, Store, StoreFuture, TokenStore};
 use sabir_hub::{Entrance, Limits, now};
-use sabir_protocol::{FromHub, Hello, MAX_MESSAGE, Order, SUBPROTOCOL, SessionId, Taken};
+use sabir_protocol::{FromHub, MAX_MESSAGE, SUBPROTOCOL};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{broadcast, watch};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::client::{Reply, Running, Setup, closed_hub, file, frame, hello, message, numbered, open_hub};
-use crate::log::id;
+use crate::store::id;
 
 fn digest_of(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -112,7 +110,8 @@ async fn revoked_token_ends_downloads() {
     std::fs::create_dir_all(&folder).expect("created");
     std::fs::File::create(folder.join(&digest)).expect("created").set_len(SIZE).expect("long");
     let artifact = Artifact { digest: digest.clone(), size: SIZE, name: None, media_type: None, complete: true };
-    hub.log.put_artifact(&id("s"), artifact).await.expect("kept");
+    let write = hub.store.write.as_ref().expect("writable");
+    write.artifacts.put_artifact(&id("s"), artifact).await.expect("stored");
     let text = "x".repeat(1_000_000);
     let mut shell = hub
         .socket("/v1/shells/s", &[("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", &format!("Bearer {runner}"))])
@@ -131,7 +130,7 @@ async fn revoked_token_ends_downloads() {
         let mut bytes = vec![0; 1_000];
         stream.read_exact(&mut bytes).await.expect("it begins");
         assert!(bytes.starts_with(b"HTTP/1.1 200"));
-        hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+        hub.store.tokens.revoke_token(&token_id, now()).await.expect("revoked");
         while hub.get_with("/v1/sessions", &token).await.status == 200 {}
         let _ = stream.read_to_end(&mut bytes).await;
         assert!((bytes.len() as u64) < size, "{path}: all {} bytes came", bytes.len());
@@ -152,7 +151,7 @@ async fn revoked_token_ends_uploads() {
     let head = format!("PUT {path}/{} HTTP/1.1\r\nHost: {}\r\n", digest_of(&bytes), hub.address);
     let head = format!("{head}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n");
     stream.write_all(&[head.as_bytes(), &bytes[..10]].concat()).await.expect("sent");
-    hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&token_id, now()).await.expect("revoked");
     let mut reply = vec![0; 12];
     stream.read_exact(&mut reply).await.expect("an answer, though the rest of the bytes never comes");
     assert_eq!(reply, b"HTTP/1.1 401");
@@ -330,76 +329,32 @@ async fn digest_of_another_session_tells_nothing_to_who_may_not_see_it() {
     assert_eq!(hub.get_with(&format!("/v1/sessions/t/artifacts/{digest}"), &watch).await.body, bytes);
 }
 
-/// A log that counts how often it is asked for its tokens.
+/// Counts reads of the tokens.
 #[derive(Default)]
-struct Counting {
-    log: Memory,
-    asked: AtomicUsize,
+struct CountingTokens {
+    inner: MemoryStore,
+    reads: AtomicUsize,
 }
 
-impl Log for Counting {
-    fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
-        self.log.begin(hello, connection)
+impl TokenStore for CountingTokens {
+    fn add_token(&self, token: Token) -> StoreFuture<()> {
+        self.inner.add_token(token)
     }
-    fn append(&self, batch: Append) -> Answer<Appended> {
-        self.log.append(batch)
+    fn tokens(&self) -> StoreFuture<Vec<Token>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.inner.tokens()
     }
-    fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
-        self.log.read(session, after, limit)
-    }
-    fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
-        self.log.follow(session)
-    }
-    fn changes(&self) -> broadcast::Receiver<SessionId> {
-        self.log.changes()
-    }
-    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added> {
-        self.log.add_order(session, order, at)
-    }
-    fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
-        self.log.orders(session, after)
-    }
-    fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
-        self.log.taken(session, taken, at)
-    }
-    fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
-        self.log.describe(session, folded, overview)
-    }
-    fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
-        self.log.session(session)
-    }
-    fn sessions(&self, filter: Filter) -> Answer<Page> {
-        self.log.sessions(filter)
-    }
-    fn agents(&self) -> Answer<Vec<String>> {
-        self.log.agents()
-    }
-    fn behind(&self) -> Answer<Vec<SessionId>> {
-        self.log.behind()
-    }
-    fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
-        self.log.put_artifact(session, artifact)
-    }
-    fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
-        self.log.artifacts(session)
-    }
-    fn add_token(&self, token: Token) -> Answer<()> {
-        self.log.add_token(token)
-    }
-    fn tokens(&self) -> Answer<Vec<Token>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.log.tokens()
-    }
-    fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
-        self.log.revoke_token(id, at)
+    fn revoke_token(&self, id: &str, at: Timestamp) -> StoreFuture<bool> {
+        self.inner.revoke_token(id, at)
     }
 }
 
 #[tokio::test]
 async fn unknown_tokens_are_looked_up_within_the_rate_limit() {
-    let log = Arc::new(Counting::default());
+    let tokens = Arc::new(CountingTokens::default());
+    let store = Store { tokens: Arc::clone(&tokens) as _, ..Arc::new(MemoryStore::default()).into() };
     let limits = Limits { requests_per_second: 1, ..Limits::default() };
-    let hub = Setup { open: false, limits, log: Some(Arc::clone(&log) as _), ..Setup::default() }.start().await;
+    let hub = Setup { open: false, limits, store: Some(store), ..Setup::default() }.start().await;
     let unknown = format!("sabir_{}_{}", "0".repeat(12), "0".repeat(64));
     let start = Instant::now();
     let mut statuses = Vec::new();
@@ -408,8 +363,8 @@ async fn unknown_tokens_are_looked_up_within_the_rate_limit() {
     }
     // The table is read again once a second anyway, and the bucket lets two through, and one more each second.
     let at_most = 4 + 2 * usize::try_from(start.elapsed().as_secs() + 1).expect("seconds");
-    let asked = log.asked.load(Ordering::Relaxed);
-    assert!(asked <= at_most && statuses.contains(&401) && statuses.contains(&429), "{asked} lookups, {statuses:?}");
+    let reads = tokens.reads.load(Ordering::Relaxed);
+    assert!(reads <= at_most && statuses.contains(&401) && statuses.contains(&429), "{reads} lookups, {statuses:?}");
 }
 
 #[tokio::test]

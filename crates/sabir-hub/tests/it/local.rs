@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_core::line::{RawLine, Source};
-use sabir_hub::log::local::Sources;
+use sabir_hub::store::local::Sources;
 use sabir_store::history::Places;
 use sabir_store::usage::TimeZone;
 use sabir_store::{Home, Journal, Meta};

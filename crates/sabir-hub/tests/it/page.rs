@@ -116,7 +116,7 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
     let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
     assert_eq!(events.status().await, 200);
-    hub.log.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
     while events.next().await.is_some() {}
     assert_eq!(hub.request("GET", "/v1/me", &[("Cookie", &cookie)], b"").await.status, 401);
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sabir_hub::store::sqlite::SqliteStore;
+use sabir_hub::store::{AppendRequest, MessageWriter as _};
 use sabir_protocol::FromHub;
 use serde_json::json;
 
@@ -47,18 +49,18 @@ async fn everything_is_there_after_a_restart() {
 async fn what_was_not_folded_when_the_hub_ended_is_folded_later() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     {
-        // The log alone: nobody folds.
-        let log = sabir_hub::log::embedded::Embedded::open(folder.path()).expect("a log");
+        // Without a hub, no overview is stored.
+        let store = SqliteStore::open(folder.path()).expect("a store");
         let lines =
             [event("s", 1, &json!({"kind":"started","agent":"pi"})), event("s", 2, &json!({"kind":"turnStart","turn":1}))];
-        let append = sabir_hub::log::Append {
-            session: crate::log::id("s"),
+        let append = AppendRequest {
+            session: crate::store::id("s"),
             writer: "a".to_owned(),
             epoch: 1,
             first: 1,
             messages: lines.map(Into::into).to_vec(),
         };
-        sabir_hub::log::Log::append(&log, append).await.expect("kept");
+        store.append(append).await.expect("stored");
     }
     let hub = Setup { folder, ..Setup::default() }.start().await;
     while hub.get("/v1/sessions?agent=pi").await.json()["sessions"][0]["overview"]["turns"] != 1 {}

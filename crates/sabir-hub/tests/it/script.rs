@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use sabir_hub::log::{Limit, Log};
+use sabir_hub::store::{MessageReader, ReadLimit};
 use sabir_protocol::{Code, FromHub, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -133,7 +133,7 @@ impl Session<'_> {
     }
 
     /// Reads to the end of a connection, after which everything that was sent has had its effect.
-    async fn finish(&mut self, mut socket: Socket, log: &dyn Log) {
+    async fn finish(&mut self, mut socket: Socket, log: &dyn MessageReader) {
         let _ = socket.send(Message::Close(None)).await;
         let rest = async {
             while let Some(Ok(frame)) = socket.next().await {
@@ -152,7 +152,7 @@ impl Session<'_> {
         timeout(HANGS, rest).await.expect("the connection ends");
         // The hub may have kept what it did not acknowledge any more. A runner says in its hello what it has.
         let session = self.name.parse().expect("an id");
-        self.sent = log.length(&session).await.expect("read").unwrap_or(0);
+        self.sent = log.last_seq(&session).await.expect("read").unwrap_or(0);
     }
 }
 
@@ -165,7 +165,7 @@ async fn connect(address: SocketAddr, session: &str) -> Socket {
 
 /// Runs a script against an open hub, and panics when the hub does anything that no runner may make it do: says that it failed,
 /// hangs, loses what it acknowledged, keeps what is not a message, or does not serve an honest runner afterwards.
-pub(crate) async fn run(address: SocketAddr, log: &dyn Log, name: &str, script: &[u8]) {
+pub(crate) async fn run(address: SocketAddr, log: &dyn MessageReader, name: &str, script: &[u8]) {
     let mut session = Session { name, sent: 0, acked: 0 };
     let mut script = Script(script);
     let mut socket = connect(address, name).await;
@@ -211,11 +211,11 @@ pub(crate) async fn run(address: SocketAddr, log: &dyn Log, name: &str, script: 
 }
 
 /// What is kept is a log without gaps, in which everything that was acknowledged is.
-async fn check(log: &dyn Log, name: &str, acked: u64) {
+async fn check(log: &dyn MessageReader, name: &str, acked: u64) {
     let session = name.parse().expect("an id");
     let mut last = 0;
     loop {
-        let page = log.read(&session, last, Limit { messages: 1_000, bytes: 1 << 20 }).await.expect("read");
+        let page = log.read(&session, last, ReadLimit { messages: 1_000, bytes: 1 << 20 }).await.expect("read");
         if page.is_empty() {
             break;
         }

@@ -7,7 +7,7 @@ use sabir_protocol::{FromHub, SUBPROTOCOL};
 use serde_json::{Value, json};
 
 use crate::client::{Setup, file, frame, hello, message, numbered, open_hub};
-use crate::log::id;
+use crate::store::id;
 
 fn welcome(frame: FromHub) -> (u32, u64) {
     let FromHub::Welcome(welcome) = frame else { panic!("{frame:?}") };
@@ -271,7 +271,7 @@ async fn a_hub_without_room_is_unavailable_and_goes_on_later() {
     assert_eq!(welcome(shell.hello("s", "a", 1, last + 4).await), (1, last));
     shell.send(frame(last + 1, &long(last + 1))).await;
     assert_eq!(shell.hear().await, FromHub::Ack { last: last + 4 });
-    assert!(hub.log.session(&id("s")).await.expect("asked").is_some());
+    assert!(hub.store.sessions.session(&id("s")).await.expect("asked").is_some());
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use sabir_core::time::Timestamp;
 use sabir_hub::audit::{Audit, Entry};
 use sabir_hub::auth::token::Token;
-use sabir_hub::log::Log;
-use sabir_hub::log::embedded::Embedded;
+use sabir_hub::store::TokenStore;
+use sabir_hub::store::sqlite::SqliteStore;
 use sabir_hub::tls::Certificates;
 use sabir_hub::{Limits, Settings, now};
 use sabir_run::signals::Signals;
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
             runtime()?.block_on(serve(arguments, &folder))
         }
         Some(HubCommand::Token(arguments)) => {
-            let log = Embedded::open_beside(&folder).map_err(|error| unusable(&folder, &error))?;
+            let log = SqliteStore::open_unlocked(&folder).map_err(|error| unusable(&folder, &error))?;
             let audit = Audit::open_beside(&folder);
             runtime()?.block_on(token(&log, &audit, &arguments.command))
         }
@@ -50,7 +50,7 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> Result<Exit, Failure> {
     let mut progress = Progress::new("checking messages");
     let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
     let found =
-        sabir_hub::log::embedded::verify(folder, arguments.repair, &mut |done, all| progress.show(count(done), count(all)));
+        sabir_hub::store::sqlite::verify(folder, arguments.repair, &mut |done, all| progress.show(count(done), count(all)));
     progress.end();
     let found = found.map_err(|error| {
         let hint = match error.kind() {
@@ -141,9 +141,9 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
         }
         None => None,
     };
-    let log = Embedded::open(folder).map_err(|error| unusable(folder, &error))?;
+    let log = SqliteStore::open(folder).map_err(|error| unusable(folder, &error))?;
     if arguments.max_size.is_some() {
-        log.limit(arguments.max_size).await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
+        log.set_limit(arguments.max_size).await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
     }
     let tokens = log.tokens().await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
     let usable = tokens.iter().filter(|token| token.is_good(now())).count();
@@ -169,7 +169,6 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
         origins: arguments.origin.clone(),
         limits,
         entrance: None,
-        local: false,
         notes,
     };
     welcome(address, tls.is_some(), arguments, folder, usable);
@@ -210,8 +209,8 @@ fn welcome(address: SocketAddr, tls: bool, arguments: &HubArguments, folder: &Pa
     }
 }
 
-async fn token(log: &dyn Log, audit: &Audit, command: &TokenCommand) -> Result<Exit, Failure> {
-    let wrong = |trouble: sabir_hub::log::Trouble| Failure::io("can't reach the tokens", &io::Error::other(trouble));
+async fn token(log: &dyn TokenStore, audit: &Audit, command: &TokenCommand) -> Result<Exit, Failure> {
+    let wrong = |trouble: sabir_hub::StoreError| Failure::io("can't reach the tokens", &io::Error::other(trouble));
     match command {
         TokenCommand::New(arguments) => {
             let (token, whole) = made(arguments)?;

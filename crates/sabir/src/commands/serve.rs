@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use sabir_hub::auth::token::Scope;
-use sabir_hub::log::local::{Local, Sources};
+use sabir_hub::store::local::{LocalStore, Sources};
 use sabir_hub::{Entrance, Limits, Settings};
 use sabir_run::signals::Signals;
 use sabir_store::Home;
@@ -22,7 +22,7 @@ use crate::{past, print, when};
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let sources = Sources { places: past::places(), home: Home::find().ok(), zone: when::zone(None)? };
     let mut progress = Progress::new("reading logs");
-    let log = Local::open(sources, &mut |done, all| progress.show(done, all));
+    let log = LocalStore::open(sources, &mut |done, all| progress.show(done, all));
     progress.end();
     let log = log.map_err(|error| Failure::io("can't start", &error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     served
 }
 
-async fn serve(arguments: &ServeArguments, log: Local) -> Result<Exit, Failure> {
+async fn serve(arguments: &ServeArguments, log: LocalStore) -> Result<Exit, Failure> {
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let listener = TcpListener::bind(wanted).await;
     let listener =
@@ -51,7 +51,6 @@ async fn serve(arguments: &ServeArguments, log: Local) -> Result<Exit, Failure> 
         origins: Vec::new(),
         limits: Limits::default(),
         entrance: Some(entrance.clone()),
-        local: true,
         notes,
     };
     let window = Window { entrance, at };

@@ -1,4 +1,4 @@
-//! What is asked about all sessions: which of them fit, and what they spent.
+//! Queries over all sessions: listings and token usage.
 
 use std::collections::BTreeSet;
 
@@ -9,64 +9,57 @@ use sabir_store::search::Words;
 use sabir_store::usage;
 use sabir_store::usage::{By, Question};
 
-use super::kept::Kept;
+use super::cache::LocalCache;
 use super::list::tokens;
-use crate::log::{Filter, Page};
-use crate::usage::{Cube, CubeFold, Period};
+use crate::store::{SessionFilter, SessionPage};
+use crate::usage::{Period, UsageRollup, UsageRollupBuilder};
 
-impl Kept {
-    /// The sessions that fit.
-    pub(super) fn found(&self, filter: &Filter) -> Page {
+impl LocalCache {
+    /// A page of sessions.
+    pub(super) fn sessions(&self, filter: &SessionFilter) -> SessionPage {
         let list = self.list();
         let words = filter.text.as_deref().and_then(Pattern::parse).and_then(Words::new);
-        let mut page = Page::default();
+        let mut page = SessionPage::default();
+        let mut last_number = None;
         for listed in &list.all {
-            let session = self.freshened(listed.session.clone());
-            let seen = &session.overview;
-            let fits = filter.agent.as_ref().is_none_or(|agent| seen.agent.as_ref() == Some(agent))
-                && filter.phase.is_none_or(|phase| seen.phase == phase)
-                && filter.workspace.as_ref().is_none_or(|workspace| seen.workspace.as_ref() == Some(workspace))
-                && filter.since.is_none_or(|since| session.updated >= since)
-                && filter.prefix.as_ref().is_none_or(|prefix| session.session.as_str().starts_with(prefix))
-                && filter.cursor.is_none_or(|cursor| listed.number < cursor);
-            let says = || {
+            let session = self.updated(listed.session.clone());
+            let has_text = || {
                 let logged = list.logged_of(listed);
                 words.as_ref().is_none_or(|words| logged.is_some_and(|logged| words.are_in(logged, &list.past.logs)))
             };
-            if !fits || !says() {
+            if !filter.matches(&session, listed.number) || !has_text() {
                 continue;
             }
             if page.sessions.len() == filter.limit {
-                page.next = page.sessions.last().and_then(|last| {
-                    list.all.iter().find(|listed| listed.session.session == last.session).map(|listed| listed.number)
-                });
+                page.next = last_number;
                 break;
             }
+            last_number = Some(listed.number);
             page.sessions.push(session);
         }
         page
     }
 
-    /// The agents that sessions are of.
+    /// Names of all agents that have sessions.
     pub(super) fn agents(&self) -> Vec<String> {
         let agents: BTreeSet<&str> = self.list().past.sessions.iter().map(|logged| logged.agent.id.0).collect();
         agents.into_iter().map(str::to_owned).collect()
     }
 
-    /// What was spent.
-    pub(super) fn cube(&self, period: Period) -> Cube {
+    /// Token usage of a period.
+    pub(super) fn usage(&self, period: Period) -> UsageRollup {
         let list = self.list();
         let past = &list.past;
         let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
         let zone = self.sources.zone.clone();
         let question = Question { by: By::Day, since: millis(period.since), until: millis(period.until), zone, breakdown: false };
-        let mut fold = CubeFold::default();
+        let mut rollup = UsageRollupBuilder::default();
         let mut unpriced = 0;
         for ([day, agent, model, project], sum) in usage::cube(&past.logs, &past.sessions, &question, Table::embedded()) {
             unpriced += sum.unpriced_tokens;
-            fold.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
+            rollup.add((day, agent, model, project), sum.sessions.len() as u64, &tokens(&sum.spent), sum.cost().0);
         }
         let note = (unpriced > 0).then(|| format!("{unpriced} tokens have no price and are not in the cost."));
-        fold.finish(note)
+        rollup.finish(note)
     }
 }

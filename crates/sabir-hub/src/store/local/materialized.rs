@@ -1,12 +1,12 @@
-//! The messages of one session, made from its events, in a file that nobody else sees.
+//! Messages of one session, derived from its events into an unlinked temporary file.
 //!
 //! ```text
-//!   events ──► Envelope ──► lines ──► file        marks: where every 16th message begins
+//!   events ──► Envelope ──► messages ──► file        offset of every 16th message
 //!          └─► OverviewFold
 //! ```
 //!
-//! A session may be larger than the memory, so what is kept of it there are the marks. The file has no name, and is gone
-//! when nobody has it open.
+//! A session may be larger than memory, so only the offsets stay in memory. The file has no name, and the system frees it when
+//! it is closed.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -24,54 +24,55 @@ use sabir_store::index::Log;
 use sabir_store::whole::follow::Follow;
 
 use crate::lock::locked;
-use crate::log::{Head, Limit, Stored};
+use crate::store::{ReadLimit, SessionHead, StoredMessage};
 
-/// How often a mark is kept.
-const MARK: u64 = 16;
-/// So much is gathered before it is written.
-const GATHER: usize = 256 << 10;
-/// So much is read at once.
-const CHUNK: usize = 256 << 10;
+/// Messages between two offsets in the index.
+const OFFSET_INTERVAL: u64 = 16;
+/// Size of the write buffer.
+const WRITE_BYTES: usize = 256 << 10;
+/// Size of one read.
+const READ_BYTES: usize = 256 << 10;
 
 /// The messages of one session.
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(super) struct MaterializedLog {
     file: Mutex<File>,
     index: Mutex<Index>,
-    /// The index has changed.
+    /// Notified when the index changes.
     grown: Condvar,
-    filler: Mutex<Filler>,
+    producer: Mutex<Producer>,
     touched: Mutex<Instant>,
-    /// A run goes on, as far as is known.
+    /// Whether the session may continue.
     live: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Index {
-    /// Where every `MARK`th message begins, the first one included.
-    marks: Vec<u64>,
+    /// Offsets of every `OFFSET_INTERVAL`th message, starting with the first.
+    offsets: Vec<u64>,
     last: u64,
     bytes: u64,
-    /// All that there was has been made messages of.
-    whole: bool,
-    /// What the session was when it was last looked at.
+    /// Whether the messages that existed at the start are all in the file.
+    caught_up: bool,
+    /// Overview as of the last fill.
     overview: Option<Overview>,
-    /// What went wrong.
-    failed: Option<String>,
+    /// Error of a fill.
+    error: Option<String>,
 }
 
+/// Derives messages from the events of a session.
 #[derive(Debug)]
-struct Filler {
+struct Producer {
     follow: Follow,
     options: Options,
     view: Envelope,
     fold: OverviewFold,
-    /// Nothing more was awaited when it was last looked at.
+    /// Whether the session had ended as of the last fill.
     ended: bool,
 }
 
-impl Spool {
-    /// No message yet. The options say what messages tell of the session.
+impl MaterializedLog {
+    /// An empty log.
     pub(super) fn new(session: &Session, logs: &[Log], prompt: Option<String>) -> io::Result<Self> {
         let follow = Follow::new(session, logs)?;
         let options = Options { session_id: Some(session.id.clone()), events: true, prompt, ..Options::default() };
@@ -84,30 +85,30 @@ impl Spool {
             file: Mutex::new(tempfile::tempfile()?),
             index: Mutex::default(),
             grown: Condvar::new(),
-            filler: Mutex::new(Filler { follow, options, view, fold, ended: false }),
+            producer: Mutex::new(Producer { follow, options, view, fold, ended: false }),
             touched: Mutex::new(Instant::now()),
             live: AtomicBool::new(true),
         })
     }
 
-    /// Makes messages of what is new in the session's log, and tells whether there was anything. `live` says whether more
-    /// is awaited; `tell` hears how far it is, as often as that changes. Who comes while another does it does nothing.
-    pub(super) fn pump(&self, session: &Session, logs: &[Log], live: bool, tell: &dyn Fn(Head)) -> bool {
-        let Ok(mut filler) = self.filler.try_lock() else { return false };
+    /// Appends the messages of new events, and returns whether there were any. `live`: the session may continue. `raise` is
+    /// called whenever the head changes. Does nothing while another thread fills the log.
+    pub(super) fn fill(&self, session: &Session, logs: &[Log], live: bool, raise: &dyn Fn(SessionHead)) -> bool {
+        let Ok(mut producer) = self.producer.try_lock() else { return false };
         self.live.store(live, Ordering::Relaxed);
         let before = self.head();
-        let filled = filler.fill(session, logs, live, &mut |lines| {
+        let filled = producer.produce(session, logs, live, &mut |lines| {
             self.append(lines)?;
-            tell(self.head());
+            raise(self.head());
             Ok(())
         });
         let mut index = locked(&self.index);
-        index.failed = filled.err().map(|error| error.to_string()).or(index.failed.take());
-        index.overview = Some(filler.fold.overview());
-        index.whole = true;
+        index.error = filled.err().map(|error| error.to_string()).or(index.error.take());
+        index.overview = Some(producer.fold.overview());
+        index.caught_up = true;
         drop(index);
         self.grown.notify_all();
-        tell(self.head());
+        raise(self.head());
         self.head().last > before.last
     }
 
@@ -118,9 +119,9 @@ impl Spool {
         drop(file);
         let mut index = locked(&self.index);
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            if index.last.is_multiple_of(MARK) {
-                let at = index.bytes;
-                index.marks.push(at);
+            if index.last.is_multiple_of(OFFSET_INTERVAL) {
+                let offset = index.bytes;
+                index.offsets.push(offset);
             }
             index.last += 1;
             index.bytes += line.len() as u64;
@@ -130,87 +131,86 @@ impl Spool {
         Ok(())
     }
 
-    /// Waits until there is a message after a number, or else until all that there was has been made messages of; at most
-    /// this long.
-    pub(super) fn wait(&self, after: Option<u64>, limit: Duration) {
-        let awaited = |index: &mut Index| !index.whole && after.is_none_or(|after| index.last <= after);
-        let _ = self.grown.wait_timeout_while(locked(&self.index), limit, awaited);
+    /// Waits until there is a message above `after`, or the existing messages are complete, or `timeout` has passed.
+    pub(super) fn wait(&self, after: Option<u64>, timeout: Duration) {
+        let is_pending = |index: &mut Index| !index.caught_up && after.is_none_or(|after| index.last <= after);
+        let _ = self.grown.wait_timeout_while(locked(&self.index), timeout, is_pending);
     }
 
-    /// How far it is.
-    pub(super) fn head(&self) -> Head {
+    /// Progress of the log.
+    pub(super) fn head(&self) -> SessionHead {
         let index = locked(&self.index);
-        Head { last: index.last, whole: index.whole, ..Head::default() }
+        SessionHead { last: index.last, caught_up: index.caught_up, ..SessionHead::default() }
     }
 
-    /// Whether it was live when it was last looked at.
+    /// Whether the session could continue as of the last fill.
     pub(super) fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The session so far; `None` while it is read for the first time.
+    /// Overview of the session; `None` before the first fill has ended.
     pub(super) fn overview(&self) -> Option<Overview> {
         locked(&self.index).overview.clone()
     }
 
-    /// Somebody wants it.
+    /// Records a use.
     pub(super) fn touch(&self) {
         *locked(&self.touched) = Instant::now();
     }
 
-    /// When somebody last wanted it.
+    /// Time of the last use.
     pub(super) fn touched(&self) -> Instant {
         *locked(&self.touched)
     }
 
-    /// Messages after a number.
-    pub(super) fn read(&self, after: u64, limit: Limit) -> io::Result<Vec<Stored>> {
+    /// Messages numbered above `after`, up to `limit`.
+    pub(super) fn read(&self, after: u64, limit: ReadLimit) -> io::Result<Vec<StoredMessage>> {
         let index = locked(&self.index);
-        if let (Some(error), true) = (&index.failed, after >= index.last) {
+        if let (Some(error), true) = (&index.error, after >= index.last) {
             return Err(io::Error::other(error.clone()));
         }
         if after >= index.last {
             return Ok(Vec::new());
         }
         let (last, end) = (index.last, index.bytes);
-        let Some(mut at) = usize::try_from(after / MARK).ok().and_then(|mark| index.marks.get(mark).copied()) else {
+        let Some(mut offset) = usize::try_from(after / OFFSET_INTERVAL).ok().and_then(|at| index.offsets.get(at).copied()) else {
             return Ok(Vec::new());
         };
         drop(index);
-        let mut seq = after / MARK * MARK;
-        let (mut found, mut bytes, mut rest) = (Vec::new(), 0, Vec::new());
-        while at < end && seq < last {
-            let wanted = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
-            let from = rest.len();
-            rest.resize(from + wanted, 0);
+        let mut seq = after / OFFSET_INTERVAL * OFFSET_INTERVAL;
+        let (mut messages, mut bytes, mut rest) = (Vec::new(), 0, Vec::new());
+        while offset < end && seq < last {
+            let length = usize::try_from(end - offset).unwrap_or(READ_BYTES).min(READ_BYTES);
+            let start = rest.len();
+            rest.resize(start + length, 0);
             let mut file = locked(&self.file);
-            file.seek(SeekFrom::Start(at))?;
-            file.read_exact(&mut rest[from..])?;
+            file.seek(SeekFrom::Start(offset))?;
+            file.read_exact(&mut rest[start..])?;
             drop(file);
-            at += wanted as u64;
-            let whole = Bytes::from(std::mem::take(&mut rest));
+            offset += length as u64;
+            let chunk = Bytes::from(std::mem::take(&mut rest));
             let mut start = 0;
-            while let Some(length) = whole[start..].iter().position(|byte| *byte == b'\n') {
+            while let Some(length) = chunk[start..].iter().position(|byte| *byte == b'\n') {
                 seq += 1;
                 let line = start..start + length;
                 start += length + 1;
                 if seq <= after {
                     continue;
                 }
-                if found.len() >= limit.messages || bytes >= limit.bytes {
-                    return Ok(found);
+                if messages.len() >= limit.messages || bytes >= limit.bytes {
+                    return Ok(messages);
                 }
                 bytes += length;
-                found.push(Stored { seq, line: whole.slice(line) });
+                messages.push(StoredMessage { seq, line: chunk.slice(line) });
             }
-            rest = whole[start..].to_vec();
+            rest = chunk[start..].to_vec();
         }
-        Ok(found)
+        Ok(messages)
     }
 }
 
-impl Filler {
-    fn fill(
+impl Producer {
+    fn produce(
         &mut self,
         session: &Session,
         logs: &[Log],
@@ -225,12 +225,12 @@ impl Filler {
                 return;
             }
             if std::mem::take(ended) {
-                // It goes on after all, as another run of the session.
+                // The session has continued, which is another run.
                 *view = Envelope::new(&Options { after: view.seq(), prompt: None, ..options.clone() });
             }
             fold.event(event);
             view.event(event, &mut lines);
-            if lines.len() >= GATHER {
+            if lines.len() >= WRITE_BYTES {
                 written = write(&lines);
                 lines.clear();
             }

@@ -1,4 +1,4 @@
-//! The tables.
+//! Tables, migrations and connection settings.
 
 use std::io;
 use std::path::Path;
@@ -8,15 +8,15 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::checksum;
 
-/// Another number is another set of tables.
+/// Version of the tables.
 const VERSION: u32 = 2;
-/// An overview that takes more bytes than this was written before there was a limit, and is made anew.
-const OVERVIEW_BYTES: usize = 64 << 10;
+/// Larger overviews were written by versions without a limit, and are rebuilt.
+const MAX_OVERVIEW_BYTES: usize = 64 << 10;
 
-/// How long somebody waits for another process that writes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Time to wait for a lock of another connection.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A rowid table with an index beside it: with the messages in the tree of the index, every split of a page would move them.
+/// `message` is a rowid table with a separate index: stored in the tree of the index, messages would move with every page split.
 const TABLES: &str = "
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,35 +67,35 @@ CREATE TABLE token (
 ) STRICT;
 ";
 
-/// Indexes that the first databases do not have.
+/// Indexes that early databases lack.
 const LATER_INDEXES: &str = "CREATE INDEX IF NOT EXISTS placed_open ON placed (session, number) WHERE open;";
-/// From version 1 to 2: rows have checksums. Those of messages come with new messages alone, since there may be many old ones.
-const CHECKSUMS: &str = "
+/// Migration from version 1 to 2: checksums. There may be many messages, so old ones get none.
+const ADD_CHECKSUMS: &str = "
 ALTER TABLE session ADD COLUMN checksum INTEGER;
 ALTER TABLE session ADD COLUMN derived INTEGER;
 ALTER TABLE message ADD COLUMN checksum INTEGER;
 ";
 
-/// Makes what is derived from the messages of a session anew.
-pub(super) const FORGET: &str = "
+/// Resets the columns that are derived from messages, so that they are rebuilt.
+pub(super) const RESET_DERIVED: &str = "
 UPDATE session SET folded = 0, phase = 'starting', workspace = NULL,
     overview = iif(agent IS NULL, '{}', json_object('agent', agent)) WHERE id = ?1";
 
-/// The connection that writes. Makes the tables where there are none.
+/// Opens the writing connection, and creates or migrates the tables.
 pub(super) fn open(path: &Path) -> io::Result<Connection> {
     let (connection, version) = prepare(path).map_err(io::Error::other)?;
     if version > VERSION {
-        let what = format!("a newer version wrote it (tables {version}; this one knows {VERSION})");
-        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        let message = format!("written by a newer version (schema {version}; this version supports {VERSION})");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     Ok(connection)
 }
 
-/// Opens the database, and says which version of the tables it had.
+/// Opens the database and returns the version that its tables had.
 fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(PATIENCE)?;
-    write_ahead(&connection, None)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    enable_wal(&connection, None)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
@@ -107,14 +107,14 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
         connection.execute_batch(TABLES)?;
         connection.pragma_update(None, "user_version", VERSION)?;
     } else if version == 1 {
-        connection.execute_batch(CHECKSUMS)?;
-        for (id, bytes) in sizes(&connection)? {
-            if bytes > OVERVIEW_BYTES {
+        connection.execute_batch(ADD_CHECKSUMS)?;
+        for (id, bytes) in derived_sizes(&connection)? {
+            if bytes > MAX_OVERVIEW_BYTES {
                 connection.execute("UPDATE session SET agent = NULL WHERE id = ?1", [id])?;
-                connection.execute(FORGET, [id])?;
+                connection.execute(RESET_DERIVED, [id])?;
             }
-            checksum::seal_own(&connection, id)?;
-            checksum::seal_derived(&connection, id)?;
+            checksum::update_own(&connection, id)?;
+            checksum::update_derived(&connection, id)?;
         }
         connection.pragma_update(None, "user_version", VERSION)?;
     }
@@ -125,57 +125,56 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, u32)> {
     Ok((connection, version))
 }
 
-/// Writes the version again, which changes nothing and needs the disk.
+/// Rewrites the version: a write that changes nothing.
 pub(super) fn rewrite_version(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", VERSION)
 }
 
-/// The sessions, and how many bytes their overviews and the like take.
-fn sizes(connection: &Connection) -> rusqlite::Result<Vec<(i64, usize)>> {
+/// Sizes of the derived columns of all sessions.
+fn derived_sizes(connection: &Connection) -> rusqlite::Result<Vec<(i64, usize)>> {
     let mut select = connection.prepare(
         "SELECT id, length(overview) + coalesce(length(agent), 0) + coalesce(length(workspace), 0) FROM session ORDER BY id",
     )?;
     select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Makes readers and the writer not wait for each other.
+/// Switches to a write-ahead log, so that readers and the writer do not block each other.
 ///
-/// A database in which another connection is at the same moment says "busy" to this at once, without the patience that it
-/// has for everything else.
-pub(super) fn write_ahead(connection: &Connection, database: Option<&str>) -> rusqlite::Result<()> {
-    let until = Instant::now() + PATIENCE;
+/// While another connection is active, SQLite answers this with "busy" at once and ignores the busy timeout.
+pub(super) fn enable_wal(connection: &Connection, database: Option<&str>) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match connection.pragma_update(database, "journal_mode", "wal") {
-            Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-            other => return other,
+            Err(error) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            result => return result,
         }
     }
 }
 
-/// Whether somebody else is at it.
+/// Whether another connection holds the lock.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// A connection that reads.
+/// Opens a read-only connection.
 pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -2_000)?;
     Ok(connection)
 }
 
-/// Bytes of a database.
+/// Size of a database in bytes.
 pub(super) fn size(connection: &Connection, database: &str) -> rusqlite::Result<u64> {
     let value = |name| connection.pragma_query_value(Some(database), name, |row| row.get::<_, u64>(0));
     Ok(value("page_count")? * value("page_size")?)
 }
 
-/// Makes the database take no more than so many bytes.
-pub(super) fn limit(connection: &Connection, bytes: Option<u64>) -> rusqlite::Result<()> {
+/// Limits the size of the database.
+pub(super) fn set_limit(connection: &Connection, bytes: Option<u64>) -> rusqlite::Result<()> {
     let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    // The largest number of pages that there may be.
+    // The default is the largest number of pages.
     let pages = bytes.map_or(4_294_967_294, |bytes| (bytes / page).max(1));
     connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
 }

@@ -1,7 +1,7 @@
-//! The texts of a message for people, and which messages match a search.
+//! Searchable text of messages: exact matching, and the terms of the full-text index.
 //!
-//! `event` messages are left out: the others say the same for people. [`Pattern`] decides what matches; the index of words
-//! only tells which messages may.
+//! `event` messages are skipped, since other messages repeat their text. [`Pattern`] decides whether a message matches; the
+//! full-text index only narrows down the candidates.
 
 use std::fmt;
 
@@ -10,44 +10,44 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Between the texts of a message: no phrase goes on from one to the next.
-const BETWEEN: char = '\0';
+/// Separates the texts of a message, so that no phrase spans two of them.
+const SEPARATOR: char = '\0';
 
-/// Whether a message matches: all terms are in it.
-pub(crate) fn matches(line: &[u8], pattern: &Pattern) -> bool {
+/// Whether a message contains all terms of a pattern.
+pub(super) fn matches(line: &[u8], pattern: &Pattern) -> bool {
     let mut texts = String::new();
-    strings(line, &mut |text| {
+    for_each_text(line, &mut |text| {
         texts.push_str(text);
-        texts.push(BETWEEN);
+        texts.push(SEPARATOR);
     });
     pattern.matches(&texts)
 }
 
-/// The question to the index whose answer has every indexed message that may match; `None` where the index can't tell.
-pub(crate) fn index_query(pattern: &Pattern) -> Option<String> {
-    // Another case of these letters is one letter, for the index as well as for a pattern.
+/// Query of the full-text index whose result includes every message that matches; `None` if the index cannot narrow it down.
+pub(super) fn index_query(pattern: &Pattern) -> Option<String> {
+    // For these letters, the index and patterns agree on upper and lower case.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, 'À'..='ɏ' | 'Ѐ'..='ԯ') && c != 'İ';
-    let words = pattern.words().flat_map(split).filter(|word| word.chars().all(is_plain));
-    let query = words.map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ");
+    let terms = pattern.words().flat_map(terms).filter(|term| term.chars().all(is_plain));
+    let query = terms.map(|term| format!("\"{term}\"")).collect::<Vec<_>>().join(" ");
     (!query.is_empty()).then_some(query)
 }
 
-/// The words of a message in small letters with one space between them, for the index; empty when it has none for people.
-pub(crate) fn of(line: &[u8]) -> String {
-    let mut words = String::new();
-    strings(line, &mut |text| {
-        for word in split(text) {
-            if !words.is_empty() {
-                words.push(' ');
+/// Lower-case terms of a message, separated by spaces, for the full-text index; empty if the message is not searchable.
+pub(super) fn index_text(line: &[u8]) -> String {
+    let mut all = String::new();
+    for_each_text(line, &mut |text| {
+        for term in terms(text) {
+            if !all.is_empty() {
+                all.push(' ');
             }
-            words.push_str(&word);
+            all.push_str(&term);
         }
     });
-    words
+    all
 }
 
-/// Hands out the texts of a message for people.
-fn strings(line: &[u8], take: &mut dyn FnMut(&str)) {
+/// Calls `take` with every searchable text of a message.
+fn for_each_text(line: &[u8], take: &mut dyn FnMut(&str)) {
     #[derive(Deserialize)]
     struct Message<'a> {
         #[serde(borrow)]
@@ -59,15 +59,16 @@ fn strings(line: &[u8], take: &mut dyn FnMut(&str)) {
     if matches!(message.r#type.as_ref(), "event" | "heartbeat" | "status") {
         return;
     }
-    // What is not JSON has no words; what was read up to there stays.
+    // Texts before a syntax error count.
     let _ = Strings(take).deserialize(&mut serde_json::Deserializer::from_str(message.payload.get()));
 }
 
-fn split(text: &str) -> impl Iterator<Item = String> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
+/// Lower-case words of a text.
+fn terms(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|term| !term.is_empty()).map(str::to_lowercase)
 }
 
-/// Hands out all strings in a value, and builds no value.
+/// Visits all strings in a JSON value without building the value.
 struct Strings<'t>(&'t mut dyn FnMut(&str));
 
 impl<'de> DeserializeSeed<'de> for Strings<'_> {
@@ -127,7 +128,7 @@ impl<'de> Visitor<'de> for Strings<'_> {
 mod tests {
     use sabir_core::pattern::Pattern;
 
-    use super::{index_query, matches, of};
+    use super::{index_query, index_text, matches};
 
     const MESSAGE: &[u8] =
         br#"{"type":"log","payload":{"text":"Fixed the \u00dcber-Parser.","n":1,"more":[{"a":"TWO"}],"b":null}}"#;
@@ -137,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn messages_match_by_their_texts() {
-        assert_eq!(of(MESSAGE), "fixed the über parser two");
+    fn message_matches_by_its_texts() {
+        assert_eq!(index_text(MESSAGE), "fixed the über parser two");
         for (text, expected) in [
             ("parser FIXED", true),
             ("two parser", true),
@@ -148,12 +149,12 @@ mod tests {
         ] {
             assert_eq!(matches(MESSAGE, &pattern(text)), expected, "{text}");
         }
-        assert_eq!(of(br#"{"type":"event","payload":{"text":"fixed"}}"#), "");
-        assert_eq!(of(b"{"), "");
+        assert_eq!(index_text(br#"{"type":"event","payload":{"text":"fixed"}}"#), "");
+        assert_eq!(index_text(b"{"), "");
     }
 
     #[test]
-    fn index_is_asked_for_what_it_surely_has() {
+    fn index_query_has_only_terms_that_the_index_folds_alike() {
         let query = |text: &str| index_query(&pattern(text));
         assert_eq!(query("Über-Parser \"a_b c\""), Some("\"über\" \"parser\" \"a\" \"b\" \"c\"".to_owned()));
         assert_eq!(query("日本 ΟΔΟΣ"), None);

@@ -37,12 +37,12 @@ impl Target {
         let store = Arc::new(MemoryStore::default());
         let settings = Settings {
             folder: std::env::temp_dir().join(format!("sabir-fuzz-{}", std::process::id())),
-            open: true,
+            allow_anonymous: true,
             hosts: Vec::new(),
             origins: Vec::new(),
             limits: Limits { requests_per_second: u32::MAX, ..Limits::default() },
-            entrance: None,
-            notes: mpsc::channel(1).0,
+            one_time_tokens: None,
+            diagnostics: mpsc::channel(1).0,
         };
         std::fs::create_dir_all(&settings.folder).expect("a folder");
         runtime.spawn(sabir_hub::serve(listener, Arc::clone(&store), settings, None, std::future::pending()));

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::auth::token::Token;
 use crate::error::StoreError;
-use crate::lock::locked;
+use crate::lock;
 use crate::usage::{Period, UsageRollup};
 use cache::LocalCache;
 
@@ -182,16 +182,16 @@ impl SessionIndex for LocalStore {
 
 impl TokenStore for LocalStore {
     fn add_token(&self, token: Token) -> StoreFuture<()> {
-        locked(&self.cache.tokens).push(token);
+        lock(&self.cache.tokens).push(token);
         ready(())
     }
 
     fn tokens(&self) -> StoreFuture<Vec<Token>> {
-        ready(locked(&self.cache.tokens).clone())
+        ready(lock(&self.cache.tokens).clone())
     }
 
     fn revoke_token(&self, id: &str, at: Timestamp) -> StoreFuture<bool> {
-        let mut tokens = locked(&self.cache.tokens);
+        let mut tokens = lock(&self.cache.tokens);
         let token = tokens.iter_mut().find(|token| token.id == id).map(|token| token.revoked.get_or_insert(at));
         ready(token.is_some())
     }

@@ -18,9 +18,9 @@ use super::{
     Store, StoreFuture, StoredCommand, StoredMessage, TokenStore, tokenize,
 };
 use crate::auth::token::Token;
-use crate::clock::now;
 use crate::error::StoreError;
-use crate::lock::locked;
+use crate::lock;
+use crate::now;
 
 /// A store that lives as long as the process.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ impl From<Arc<MemoryStore>> for Store {
 
 impl MessageReader for MemoryStore {
     fn read(&self, session: &SessionId, after: u64, limit: ReadLimit) -> StoreFuture<Vec<StoredMessage>> {
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         let messages = data.sessions.get(session).map_or(&[][..], |session| session.messages.as_slice());
         let rest = messages.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();
         let mut bytes = 0;
@@ -135,12 +135,12 @@ impl MessageReader for MemoryStore {
     }
 
     fn last_seq(&self, session: &SessionId) -> StoreFuture<Option<u64>> {
-        ready(locked(&self.data).sessions.get(session).map(|session| session.writer.last))
+        ready(lock(&self.data).sessions.get(session).map(|session| session.writer.last))
     }
 
     fn watch(&self, session: &SessionId) -> StoreFuture<Option<watch::Receiver<SessionHead>>> {
         let receiver = self.watch.subscribe(session);
-        let head = locked(&self.data).sessions.get(session).map(|session| session.head(0));
+        let head = lock(&self.data).sessions.get(session).map(|session| session.head(0));
         ready(head.map(|head| {
             self.watch.raise(session, head);
             receiver
@@ -150,7 +150,7 @@ impl MessageReader for MemoryStore {
 
 impl SessionIndex for MemoryStore {
     fn session(&self, session: &SessionId) -> StoreFuture<Option<SessionRecord>> {
-        ready(locked(&self.data).sessions.get(session).map(|entry| entry.record(session)))
+        ready(lock(&self.data).sessions.get(session).map(|entry| entry.record(session)))
     }
 
     fn sessions(&self, filter: SessionFilter) -> StoreFuture<SessionPage> {
@@ -158,7 +158,7 @@ impl SessionIndex for MemoryStore {
         let has_text = |session: &Session| {
             pattern.as_ref().is_none_or(|pattern| session.messages.iter().any(|line| tokenize::matches(line, pattern)))
         };
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         let mut matching: Vec<(u64, SessionRecord)> = data
             .sessions
             .iter()
@@ -174,7 +174,7 @@ impl SessionIndex for MemoryStore {
     }
 
     fn agents(&self) -> StoreFuture<Vec<String>> {
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         let agents: BTreeSet<String> = data.sessions.values().filter_map(|session| session.overview.agent.clone()).collect();
         ready(agents.into_iter().collect())
     }
@@ -186,7 +186,7 @@ impl SessionIndex for MemoryStore {
 
 impl MessageWriter for MemoryStore {
     fn open_session(&self, hello: Hello, connection: bool) -> StoreFuture<OpenResult> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let current = data.sessions.get(&hello.session).map(|session| &session.writer);
         let writer = match fencing::open(current, &hello) {
             Ok(writer) => writer,
@@ -206,7 +206,7 @@ impl MessageWriter for MemoryStore {
     }
 
     fn append(&self, request: AppendRequest) -> StoreFuture<AppendResult> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let current = data.sessions.get(&request.session);
         let writer = match fencing::admit(current.map(|session| &session.writer), &request.writer, request.epoch) {
             Ok(writer) => writer,
@@ -235,14 +235,14 @@ impl MessageWriter for MemoryStore {
 
 impl OverviewStore for MemoryStore {
     fn put_overview(&self, session: &SessionId, seq: u64, overview: Overview) -> StoreFuture<()> {
-        if let Some(session) = locked(&self.data).sessions.get_mut(session).filter(|session| session.folded <= seq) {
+        if let Some(session) = lock(&self.data).sessions.get_mut(session).filter(|session| session.folded <= seq) {
             (session.folded, session.overview) = (seq, overview);
         }
         ready(())
     }
 
     fn outdated_overviews(&self) -> StoreFuture<Vec<SessionId>> {
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         let outdated = data.sessions.iter().filter(|(_, session)| session.folded < session.writer.last);
         ready(outdated.map(|(id, _)| id.clone()).collect())
     }
@@ -250,7 +250,7 @@ impl OverviewStore for MemoryStore {
 
 impl CommandStore for MemoryStore {
     fn add_command(&self, session: &SessionId, command: Order, at: Timestamp) -> StoreFuture<AddCommandResult> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let Some(entry) = data.sessions.get_mut(session) else { return ready(AddCommandResult::UnknownSession) };
         let pending = entry.pending().map(fencing::encoded_size).sum();
         if !fencing::fits_pending(pending, &command) {
@@ -265,13 +265,13 @@ impl CommandStore for MemoryStore {
     }
 
     fn commands(&self, session: &SessionId, after: u64) -> StoreFuture<Vec<StoredCommand>> {
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         let all = data.sessions.get(session).map(|session| session.commands.iter());
         ready(all.into_iter().flatten().filter(|stored| stored.command.order > after).cloned().collect())
     }
 
     fn resolve_command(&self, session: &SessionId, taken: Taken, at: Timestamp) -> StoreFuture<bool> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let commands = data.sessions.get_mut(session).map(|session| session.commands.iter_mut());
         let mut pending = commands.into_iter().flatten().filter(|stored| stored.outcome.is_none());
         let command = pending.find(|stored| stored.command.order == taken.order);
@@ -282,29 +282,29 @@ impl CommandStore for MemoryStore {
 
 impl ArtifactStore for MemoryStore {
     fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> StoreFuture<bool> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let session = data.sessions.get_mut(session);
         ready(session.map(|session| session.artifacts.insert(artifact.digest.clone(), artifact)).is_some())
     }
 
     fn artifacts(&self, session: &SessionId) -> StoreFuture<Vec<Artifact>> {
-        let data = locked(&self.data);
+        let data = lock(&self.data);
         ready(data.sessions.get(session).map(|session| session.artifacts.values().cloned().collect()).unwrap_or_default())
     }
 }
 
 impl TokenStore for MemoryStore {
     fn add_token(&self, token: Token) -> StoreFuture<()> {
-        locked(&self.data).tokens.insert(token.id.clone(), token);
+        lock(&self.data).tokens.insert(token.id.clone(), token);
         ready(())
     }
 
     fn tokens(&self) -> StoreFuture<Vec<Token>> {
-        ready(locked(&self.data).tokens.values().cloned().collect())
+        ready(lock(&self.data).tokens.values().cloned().collect())
     }
 
     fn revoke_token(&self, id: &str, at: Timestamp) -> StoreFuture<bool> {
-        let mut data = locked(&self.data);
+        let mut data = lock(&self.data);
         let token = data.tokens.get_mut(id).map(|token| token.revoked.get_or_insert(at));
         ready(token.is_some())
     }

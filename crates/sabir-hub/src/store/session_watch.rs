@@ -11,7 +11,7 @@ use sabir_protocol::SessionId;
 use tokio::sync::{broadcast, watch};
 
 use super::SessionHead;
-use crate::lock::locked;
+use crate::lock;
 
 /// Capacity of the channel of changed sessions.
 const CHANGES: usize = 4_096;
@@ -42,7 +42,7 @@ impl Default for SessionWatch {
 impl SessionWatch {
     /// Subscribes to a session. The head is empty until [`raise`](Self::raise) is called, unless there are other subscribers.
     pub(super) fn subscribe(&self, session: &SessionId) -> watch::Receiver<SessionHead> {
-        let mut channels = locked(&self.channels);
+        let mut channels = lock(&self.channels);
         if channels.len() >= self.sweep_at.load(Ordering::Relaxed) {
             // Channels of ended sessions are removed here alone, since nothing raises their heads again.
             channels.retain(|_, sender| sender.receiver_count() > 0);
@@ -58,7 +58,7 @@ impl SessionWatch {
 
     /// Raises the head of a session to at least `head`.
     pub(super) fn raise(&self, session: &SessionId, head: SessionHead) {
-        let mut channels = locked(&self.channels);
+        let mut channels = lock(&self.channels);
         let Some(sender) = channels.get(session) else { return };
         if sender.receiver_count() == 0 {
             channels.remove(session);
@@ -90,12 +90,12 @@ impl SessionWatch {
 
     /// Whether a session has subscribers.
     pub(super) fn has_subscribers(&self, session: &SessionId) -> bool {
-        locked(&self.channels).get(session).is_some_and(|sender| sender.receiver_count() > 0)
+        lock(&self.channels).get(session).is_some_and(|sender| sender.receiver_count() > 0)
     }
 
     /// Whether any session, or the list, has subscribers.
     pub(super) fn is_active(&self) -> bool {
-        self.changes.receiver_count() > 0 || locked(&self.channels).values().any(|sender| sender.receiver_count() > 0)
+        self.changes.receiver_count() > 0 || lock(&self.channels).values().any(|sender| sender.receiver_count() > 0)
     }
 
     /// Number of the next connection.

@@ -47,8 +47,8 @@ use super::{
     StoreFuture, StoredCommand, StoredMessage, TokenStore, tokenize,
 };
 use crate::auth::token::Token;
-use crate::clock::now;
 use crate::error::StoreError;
+use crate::now;
 use crate::quota::Quota;
 use damage::Damage;
 use read::ReadPool;

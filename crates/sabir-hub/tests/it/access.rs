@@ -179,7 +179,7 @@ async fn ids_and_digests_lead_nowhere_else() {
 
 #[tokio::test]
 async fn who_sends_slowly_or_too_much_is_cut_off() {
-    let limits = Limits { patience: Duration::from_millis(200), requests_per_second: 1_000, ..Limits::default() };
+    let limits = Limits { request_timeout: Duration::from_millis(200), requests_per_second: 1_000, ..Limits::default() };
     let hub = Setup { limits, ..Setup::default() }.start().await;
     let cut_off = async |beginning: &[u8]| {
         let mut stream = TcpStream::connect(hub.address).await.expect("a connection");
@@ -202,7 +202,7 @@ async fn who_sends_slowly_or_too_much_is_cut_off() {
 
 #[tokio::test]
 async fn there_are_only_so_many_watchers() {
-    let limits = Limits { watchers: 2, requests_per_second: 1_000, ..Limits::default() };
+    let limits = Limits { subscriptions: 2, requests_per_second: 1_000, ..Limits::default() };
     let hub = Setup { limits, ..Setup::default() }.start().await;
     hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
     let mut first = hub.events("/v1/sessions/s/events", &[]).await;

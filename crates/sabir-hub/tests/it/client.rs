@@ -12,7 +12,7 @@ use sabir_hub::store::memory::MemoryStore;
 use sabir_hub::store::sqlite::SqliteStore;
 use sabir_hub::store::{MessageReader, Store};
 use sabir_hub::tls::Certificates;
-use sabir_hub::{Entrance, Limits, Settings, now};
+use sabir_hub::{Limits, OneTimeTokens, Settings, now};
 use sabir_protocol::{FromHub, Hello, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -40,7 +40,7 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) folder: Arc<tempfile::TempDir>,
     pub(crate) tls: Option<Certificates>,
-    pub(crate) entrance: Option<Entrance>,
+    pub(crate) one_time_tokens: Option<OneTimeTokens>,
     /// Use the in-memory backend.
     pub(crate) memory: bool,
     /// Use the read-only backend over these files.
@@ -57,7 +57,7 @@ impl Default for Setup {
             limits,
             folder: Arc::new(tempfile::tempdir().expect("a folder")),
             tls: None,
-            entrance: None,
+            one_time_tokens: None,
             memory: false,
             local: None,
             store: None,
@@ -83,12 +83,12 @@ impl Setup {
         };
         let settings = Settings {
             folder: self.folder.path().to_owned(),
-            open: self.open,
+            allow_anonymous: self.open,
             hosts: vec!["hub.example.org".to_owned()],
             origins: Vec::new(),
             limits: self.limits,
-            entrance: self.entrance,
-            notes: mpsc::channel(1).0,
+            one_time_tokens: self.one_time_tokens,
+            diagnostics: mpsc::channel(1).0,
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = sabir_hub::serve(listener, store.clone(), settings, self.tls, async {

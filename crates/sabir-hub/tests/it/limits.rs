@@ -11,7 +11,7 @@ use sabir_core::time::Timestamp;
 use sabir_hub::auth::token::Token;
 use sabir_hub::store::memory::MemoryStore;
 use sabir_hub::store::{Artifact, Store, StoreFuture, TokenStore};
-use sabir_hub::{Entrance, Limits, now};
+use sabir_hub::{Limits, OneTimeTokens, now};
 use sabir_protocol::{FromHub, MAX_MESSAGE, SUBPROTOCOL};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -168,7 +168,7 @@ async fn pending_orders_fit_a_welcome() {
     }
     assert_eq!(put.iter().map(|reply| reply.status).collect::<Vec<_>>(), [201, 201, 429, 429, 429, 429]);
     let full = put[2].text();
-    assert!(put[2].code() == "slow_down" && full.contains("bytes of orders wait for the shell"), "{full}");
+    assert!(put[2].code() == "slow_down" && full.contains("bytes of commands are pending for the runner"), "{full}");
     assert_eq!(hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await.status, 201, "a cancel is always possible");
     let mut shell = hub.shell("s").await;
     shell.say(&hello("s", "a", 1, 0)).await;
@@ -261,7 +261,7 @@ async fn artifacts_messages_and_index_share_the_limit() {
     let other = vec![8; 3 << 20];
     let refused = hub.post(path, &json!({"digest":digest_of(&other),"size":other.len()})).await;
     assert_eq!((refused.status, refused.code().as_str()), (503, "unavailable"));
-    assert!(refused.text().contains("no room for this artifact"), "{}", refused.text());
+    assert!(refused.text().contains("no space for this artifact"), "{}", refused.text());
     let two = [vec![1; 1 << 20], vec![2; 1 << 20]];
     for bytes in &two {
         assert_eq!(hub.post(path, &json!({"digest":digest_of(bytes),"size":bytes.len()})).await.status, 200);
@@ -369,12 +369,12 @@ async fn unknown_tokens_are_looked_up_within_the_rate_limit() {
 
 #[tokio::test]
 async fn audit_log_has_logins_and_refusals() {
-    let entrance = Entrance::new("watch".parse().expect("a scope"));
+    let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
     let limits = Limits { requests_per_second: 20, ..Limits::default() };
-    let setup = Setup { open: false, entrance: Some(entrance.clone()), limits, ..Setup::default() };
+    let setup = Setup { open: false, one_time_tokens: Some(tokens.clone()), limits, ..Setup::default() };
     let hub = setup.start().await;
     let (watch_id, watch) = hub.token_until("watch", None).await;
-    let entered = hub.post("/v1/enter", &json!({"token":entrance.token().expect("randomness")})).await;
+    let entered = hub.post("/v1/enter", &json!({"token":tokens.issue().expect("randomness")})).await;
     assert_eq!(entered.status, 200);
     assert_eq!(with_token(&hub, "POST", "/v1/sessions/s/orders", &watch, b"{}").await.status, 403);
     let mut statuses = Vec::new();

@@ -1,6 +1,6 @@
 //! The page, and how one comes to see it.
 
-use sabir_hub::Entrance;
+use sabir_hub::OneTimeTokens;
 use sabir_protocol::SUBPROTOCOL;
 use serde_json::json;
 
@@ -123,10 +123,10 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
 
 #[tokio::test]
 async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
-    let entrance = Entrance::new("watch".parse().expect("a scope"));
-    let hub = Setup { open: false, entrance: Some(entrance.clone()), ..Setup::default() }.start().await;
+    let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
+    let hub = Setup { open: false, one_time_tokens: Some(tokens.clone()), ..Setup::default() }.start().await;
     assert_eq!(hub.get("/v1/login").await.json()["method"], "address");
-    let once = json!({ "token": entrance.token().expect("randomness") });
+    let once = json!({ "token": tokens.issue().expect("randomness") });
     let cookie = cookie_of(&hub.post("/v1/login", &once).await).expect("a cookie");
     assert_eq!(hub.post("/v1/login", &once).await.status, 401, "it was used");
     let own = format!("http://{}", hub.address);
@@ -139,11 +139,11 @@ async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
 
 #[tokio::test]
 async fn an_address_lets_in_once() {
-    let entrance = Entrance::new("watch".parse().expect("a scope"));
-    let setup = Setup { open: false, entrance: Some(entrance.clone()), ..Setup::default() };
+    let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
+    let setup = Setup { open: false, one_time_tokens: Some(tokens.clone()), ..Setup::default() };
     let hub = setup.start().await;
-    let mut used = entrance.used();
-    let (first, second) = (entrance.token().expect("randomness"), entrance.token().expect("randomness"));
+    let mut used = tokens.redeemed();
+    let (first, second) = (tokens.issue().expect("randomness"), tokens.issue().expect("randomness"));
     let enter = async |token: &str| hub.post("/v1/enter", &json!({ "token": token })).await;
     assert_eq!(enter("").await.status, 401);
     assert_eq!(enter(&first[1..]).await.status, 401);

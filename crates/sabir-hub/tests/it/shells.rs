@@ -188,7 +188,8 @@ async fn a_version_that_nobody_speaks_is_refused() {
 
 #[tokio::test]
 async fn both_sides_say_that_they_are_there_and_silence_ends_a_connection() {
-    let limits = Limits { heartbeat: Duration::from_millis(100), patience: Duration::from_millis(300), ..Limits::default() };
+    let limits =
+        Limits { heartbeat: Duration::from_millis(100), request_timeout: Duration::from_millis(300), ..Limits::default() };
     let hub = Setup { limits, ..Setup::default() }.start().await;
     let mut shell = hub.shell("s").await;
     shell.hello("s", "a", 1, 0).await;

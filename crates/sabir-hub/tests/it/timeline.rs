@@ -139,7 +139,7 @@ async fn an_event_is_found_by_its_message_also_in_fragments() {
             assert_eq!(hub.get(&format!("/v1/sessions/{path}")).await.status, status, "{path}");
         }
         let raw = hub.get("/v1/sessions/s/lines/1").await;
-        assert!(raw.status == 404 && raw.text().contains("stay with the shell"), "{}", raw.text());
+        assert!(raw.status == 404 && raw.text().contains("stay with the runner"), "{}", raw.text());
     }
 }
 

@@ -69,7 +69,7 @@ async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
     assert!(Certificates::open(&key, &certificate).is_err(), "the wrong way round");
     assert!(Certificates::open(&certificate, &folder.path().join("nothing")).is_err());
     let tls = Some(Certificates::open(&certificate, &key).expect("a certificate and its key"));
-    let limits = Limits { patience: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { request_timeout: Duration::from_millis(500), ..Limits::default() };
     let hub = Setup { limits, tls, ..Setup::default() }.start().await;
 
     let mut stream = connect(&hub, &made.cert).await.expect("a handshake");

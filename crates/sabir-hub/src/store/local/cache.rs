@@ -17,7 +17,7 @@ use super::list::{self, SessionList};
 use super::materialized::MaterializedLog;
 use crate::auth::token::Token;
 use crate::error::StoreError;
-use crate::lock::locked;
+use crate::lock;
 use crate::store::session_watch::SessionWatch;
 use crate::store::{SessionHead, SessionRecord};
 
@@ -82,12 +82,12 @@ impl LocalCache {
 
     /// The sessions as of the last refresh.
     pub(super) fn list(&self) -> Arc<SessionList> {
-        Arc::clone(&locked(&self.list))
+        Arc::clone(&lock(&self.list))
     }
 
     /// Records a request, and refreshes the list if the thread was idle.
     pub(super) fn touch(&self) {
-        let mut touched = locked(&self.touched);
+        let mut touched = lock(&self.touched);
         let was_idle = touched.elapsed() >= IDLE_TIMEOUT;
         *touched = Instant::now();
         drop(touched);
@@ -99,14 +99,14 @@ impl LocalCache {
 
     /// Scans the files again and publishes changes; `false` if the last refresh is more recent than `min_age`.
     fn refresh(&self, min_age: Duration) -> bool {
-        let mut refreshed = locked(&self.refreshed);
+        let mut refreshed = lock(&self.refreshed);
         if refreshed.elapsed() < min_age {
             return false;
         }
         let before = self.list();
         let list = Arc::new(scan(&self.sources, &mut |_, _| ()));
         *refreshed = Instant::now();
-        *locked(&self.list) = Arc::clone(&list);
+        *lock(&self.list) = Arc::clone(&list);
         drop(refreshed);
         for listed in &list.all {
             let id = &listed.session.id;
@@ -125,7 +125,7 @@ impl LocalCache {
         // Whether files have changed since the last refresh.
         let mut changed = false;
         while !self.stop.load(Ordering::Relaxed) {
-            let touched = locked(&self.touched);
+            let touched = lock(&self.touched);
             if touched.elapsed() >= IDLE_TIMEOUT && !self.watch.is_active() {
                 // Until the next request, or to check for `stop`.
                 let _ = self.wake.wait_timeout(touched, IDLE_TIMEOUT);
@@ -164,7 +164,7 @@ impl LocalCache {
     }
 
     fn extend_all(&self, list: &SessionList, notified: bool) {
-        let logs: Vec<_> = locked(&self.materialized).iter().map(|(id, log)| (id.clone(), Arc::clone(log))).collect();
+        let logs: Vec<_> = lock(&self.materialized).iter().map(|(id, log)| (id.clone(), Arc::clone(log))).collect();
         for (id, log) in logs {
             if notified || log.is_live() {
                 self.extend(list, &id, &log);
@@ -185,7 +185,7 @@ impl LocalCache {
 
     /// Drops the least recently used logs that are neither live nor subscribed to.
     fn evict(&self) {
-        let mut logs = locked(&self.materialized);
+        let mut logs = lock(&self.materialized);
         let mut idle: Vec<(Instant, SessionId)> = logs
             .iter()
             .filter(|(id, log)| !log.is_live() && !self.watch.has_subscribers(id))
@@ -199,7 +199,7 @@ impl LocalCache {
     }
 
     fn cached(&self, id: &SessionId) -> Option<Arc<MaterializedLog>> {
-        locked(&self.materialized).get(id).map(Arc::clone)
+        lock(&self.materialized).get(id).map(Arc::clone)
     }
 
     /// The messages of a session, which a thread derives; `None` if the session is unknown.
@@ -215,7 +215,7 @@ impl LocalCache {
         let prompt = meta.map(|meta| meta.prompt).filter(|prompt| !prompt.is_empty());
         let unreadable = |error: std::io::Error| StoreError::Unavailable(format!("cannot read session {id}: {error}"));
         let log = Arc::new(MaterializedLog::new(logged, &list.past.logs, prompt).map_err(unreadable)?);
-        let log = Arc::clone(locked(&self.materialized).entry(id.clone()).or_insert(log));
+        let log = Arc::clone(lock(&self.materialized).entry(id.clone()).or_insert(log));
         let (cache, id, filled) = (Arc::clone(self), id.clone(), Arc::clone(&log));
         let fill = move || cache.extend(&list, &id, &filled);
         std::thread::Builder::new().name("session".to_owned()).spawn(fill).map_err(unreadable)?;
@@ -226,7 +226,7 @@ impl LocalCache {
     pub(super) fn session(self: &Arc<Self>, id: &SessionId) -> Option<SessionRecord> {
         let list = self.list();
         let session = list.session(id)?;
-        let logs = locked(&self.materialized);
+        let logs = lock(&self.materialized);
         let has_room = logs.len() < MAX_LIVE || logs.contains_key(id);
         drop(logs);
         // If the events cannot be read, the session is returned as scanned.

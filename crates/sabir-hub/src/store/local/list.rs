@@ -14,7 +14,7 @@ use sabir_store::past::Past;
 use sabir_store::usage::{Sum, by_session};
 use sabir_store::whole::run_of;
 
-use crate::clock::now;
+use crate::now;
 use crate::store::SessionRecord;
 
 /// A log counts as live for ten minutes after its last write.

@@ -23,7 +23,7 @@ use sabir_store::account::Session;
 use sabir_store::index::Log;
 use sabir_store::whole::follow::Follow;
 
-use crate::lock::locked;
+use crate::lock;
 use crate::store::{ReadLimit, SessionHead, StoredMessage};
 
 /// Messages between two offsets in the index.
@@ -102,7 +102,7 @@ impl MaterializedLog {
             raise(self.head());
             Ok(())
         });
-        let mut index = locked(&self.index);
+        let mut index = lock(&self.index);
         index.error = filled.err().map(|error| error.to_string()).or(index.error.take());
         index.overview = Some(producer.fold.overview());
         index.caught_up = true;
@@ -113,11 +113,11 @@ impl MaterializedLog {
     }
 
     fn append(&self, lines: &[u8]) -> io::Result<()> {
-        let mut file = locked(&self.file);
+        let mut file = lock(&self.file);
         file.seek(SeekFrom::End(0))?;
         file.write_all(lines)?;
         drop(file);
-        let mut index = locked(&self.index);
+        let mut index = lock(&self.index);
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if index.last.is_multiple_of(OFFSET_INTERVAL) {
                 let offset = index.bytes;
@@ -134,12 +134,12 @@ impl MaterializedLog {
     /// Waits until there is a message above `after`, or the existing messages are complete, or `timeout` has passed.
     pub(super) fn wait(&self, after: Option<u64>, timeout: Duration) {
         let is_pending = |index: &mut Index| !index.caught_up && after.is_none_or(|after| index.last <= after);
-        let _ = self.grown.wait_timeout_while(locked(&self.index), timeout, is_pending);
+        let _ = self.grown.wait_timeout_while(lock(&self.index), timeout, is_pending);
     }
 
     /// Progress of the log.
     pub(super) fn head(&self) -> SessionHead {
-        let index = locked(&self.index);
+        let index = lock(&self.index);
         SessionHead { last: index.last, caught_up: index.caught_up, ..SessionHead::default() }
     }
 
@@ -150,22 +150,22 @@ impl MaterializedLog {
 
     /// Overview of the session; `None` before the first fill has ended.
     pub(super) fn overview(&self) -> Option<Overview> {
-        locked(&self.index).overview.clone()
+        lock(&self.index).overview.clone()
     }
 
     /// Records a use.
     pub(super) fn touch(&self) {
-        *locked(&self.touched) = Instant::now();
+        *lock(&self.touched) = Instant::now();
     }
 
     /// Time of the last use.
     pub(super) fn touched(&self) -> Instant {
-        *locked(&self.touched)
+        *lock(&self.touched)
     }
 
     /// Messages numbered above `after`, up to `limit`.
     pub(super) fn read(&self, after: u64, limit: ReadLimit) -> io::Result<Vec<StoredMessage>> {
-        let index = locked(&self.index);
+        let index = lock(&self.index);
         if let (Some(error), true) = (&index.error, after >= index.last) {
             return Err(io::Error::other(error.clone()));
         }
@@ -183,7 +183,7 @@ impl MaterializedLog {
             let length = usize::try_from(end - offset).unwrap_or(READ_BYTES).min(READ_BYTES);
             let start = rest.len();
             rest.resize(start + length, 0);
-            let mut file = locked(&self.file);
+            let mut file = lock(&self.file);
             file.seek(SeekFrom::Start(offset))?;
             file.read_exact(&mut rest[start..])?;
             drop(file);

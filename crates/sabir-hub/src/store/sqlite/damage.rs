@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use rusqlite::ErrorCode;
 use sabir_protocol::SessionId;
 
-use crate::lock::locked;
+use crate::lock;
 
 /// Maximum number of damaged sessions that are remembered.
 const MAX_SESSIONS: usize = 10_000;
@@ -27,7 +27,7 @@ struct State {
 impl Damage {
     /// Records damage to a session.
     pub(super) fn add_session(&self, session: &SessionId, description: &str) {
-        let mut state = locked(&self.0);
+        let mut state = lock(&self.0);
         if state.sessions.len() < MAX_SESSIONS {
             state.sessions.entry(session.clone()).or_insert_with(|| description.to_owned());
         }
@@ -35,17 +35,17 @@ impl Damage {
 
     /// Records damage to the database itself.
     pub(super) fn add_database(&self, description: &str) {
-        locked(&self.0).database.get_or_insert_with(|| description.to_owned());
+        lock(&self.0).database.get_or_insert_with(|| description.to_owned());
     }
 
     /// The recorded damage of a session.
     pub(super) fn of_session(&self, session: &SessionId) -> Option<String> {
-        locked(&self.0).sessions.get(session).cloned()
+        lock(&self.0).sessions.get(session).cloned()
     }
 
     /// Records the result of a read.
     pub(super) fn record_read<T>(&self, result: &rusqlite::Result<T>) {
-        let mut state = locked(&self.0);
+        let mut state = lock(&self.0);
         match result {
             Ok(_) => state.read_error = None,
             Err(error) if is_damage(error) => {
@@ -58,12 +58,12 @@ impl Damage {
 
     /// Whether the last read failed because the file could not be read.
     pub(super) fn is_unreadable(&self) -> bool {
-        locked(&self.0).read_error.is_some()
+        lock(&self.0).read_error.is_some()
     }
 
     /// A description of all damage without session names.
     pub(super) fn summary(&self) -> Vec<String> {
-        let state = locked(&self.0);
+        let state = lock(&self.0);
         let sessions = state.sessions.len();
         let sessions = (sessions > 0).then(|| format!("{sessions} sessions are damaged"));
         let database = state.database.as_ref().map(|_| "the database is damaged".to_owned());

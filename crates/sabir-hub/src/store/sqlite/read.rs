@@ -16,7 +16,7 @@ use super::write::to_sql;
 use super::{checksum, schema, store_error, word_index};
 use crate::auth::token::Token;
 use crate::error::StoreError;
-use crate::lock::locked;
+use crate::lock;
 
 /// Maximum number of concurrent reads.
 const MAX_CONCURRENT: usize = 8;
@@ -54,12 +54,12 @@ impl ReadPool {
             let permit = permit.map_err(|error| StoreError::Internal(error.to_string()))?;
             let read = move || {
                 let _permit = permit;
-                let idle = locked(&pool.idle).pop();
+                let idle = lock(&pool.idle).pop();
                 let connection = idle.map_or_else(|| pool.open(), Ok);
                 let result = connection.and_then(|connection| {
                     let result = query(&connection, &pool.damage);
                     if result.is_ok() {
-                        locked(&pool.idle).push(connection);
+                        lock(&pool.idle).push(connection);
                     }
                     result
                 });

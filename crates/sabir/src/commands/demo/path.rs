@@ -13,7 +13,7 @@ use sabir_core::view::Options;
 use sabir_hub::auth::token::{Scope, Token};
 use sabir_hub::store::TokenStore as _;
 use sabir_hub::store::sqlite::SqliteStore;
-use sabir_hub::{Entrance, Limits, Settings, now};
+use sabir_hub::{Limits, OneTimeTokens, Settings, now};
 use sabir_run::signals::Signals;
 use sabir_shell::courier::Status;
 use sabir_shell::shell::AfterCrash;
@@ -54,23 +54,23 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(wrong)?;
     let at = listener.local_addr().map_err(wrong)?;
     let mut signals = Signals::new().ok_or_else(|| wrong(io::Error::other("signals can't be heard")))?;
-    let entrance = Entrance::new(Scope::Operate);
+    let tokens = OneTimeTokens::new(Scope::Operate);
     let settings = Settings {
         folder: folder.to_path_buf(),
-        open: false,
+        allow_anonymous: false,
         hosts: Vec::new(),
         origins: Vec::new(),
         limits: Limits::default(),
-        entrance: Some(entrance.clone()),
-        notes: mpsc::channel(1).0,
+        one_time_tokens: Some(tokens.clone()),
+        diagnostics: mpsc::channel(1).0,
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let hub = tokio::spawn(sabir_hub::serve(listener, Arc::clone(&log), settings, None, async {
         // Somebody who is gone asks for the end as well.
         let _ = stopped.await;
     }));
-    let opened = entrance.used();
-    let window = Window { entrance, at };
+    let opened = tokens.redeemed();
+    let window = Window { tokens, at };
     window.open(!arguments.no_open)?;
     let telling = tokio::spawn(window.keep_telling());
 

@@ -1,9 +1,9 @@
-//! The audit log: who logged in, made or revoked a token, gave a command, and who was refused. `audit.jsonl` in the folder of the hub.
+//! Audit log: logins, changes of tokens, commands and their outcomes, and refused requests. `audit.jsonl` in the folder of the hub.
 //!
 //! A line is synced before the request is answered. Refusals are counted and written once per client and interval, so that an
 //! attacker cannot flood the log. Full files are renamed to `audit.jsonl.1` and so on; the oldest is removed.
 //!
-//! The text of a prompt is not in it: that is in the log of the session, for those who may read it.
+//! The text of a prompt is only in the messages of its session, to which access is limited.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

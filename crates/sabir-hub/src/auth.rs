@@ -33,7 +33,7 @@ pub(crate) enum Principal {
     Anonymous(IpAddr),
 }
 
-/// What a request needs to be allowed.
+/// An action that requires a scope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Permission<'a> {
     /// Write a session, read it back, and receive its commands.

@@ -94,7 +94,8 @@ pub(crate) struct CommandNumber {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Commands {
     /// Commands with their outcomes, in order.
-    orders: Vec<StoredCommand>,
+    #[serde(rename = "orders")]
+    commands: Vec<StoredCommand>,
 }
 
 /// Start of a list of commands.
@@ -152,9 +153,9 @@ pub(crate) async fn list(
     ApiQuery(CommandQuery { after }): ApiQuery<CommandQuery>,
 ) -> Result<Json<Commands>, ApiError> {
     state.store.sessions.session(&session).await.report(&state)?.ok_or(NotFound)?;
-    let orders = match &state.store.write {
+    let commands = match &state.store.write {
         Some(store) => store.commands.commands(&session, after).await.report(&state)?,
         None => Vec::new(),
     };
-    Ok(Json(Commands { orders }))
+    Ok(Json(Commands { commands }))
 }

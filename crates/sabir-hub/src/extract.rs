@@ -1,4 +1,4 @@
-//! Extractors: who sends a request, what it is about, and its query and body.
+//! Extractors for the client, the path, the query and the body of a request.
 //!
 //! They run in the order of a handler's arguments. Authentication goes first, so that a client without access learns nothing
 //! else, and the body last, so that it is not read in vain.

@@ -67,8 +67,8 @@ async fn open(state: &AppState, runner: &Runner, hello: Hello, connection: bool)
         OpenResult::Welcome { epoch, last, connection, commands } => {
             let heartbeat_seconds = u32::try_from(state.limits.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX);
             let max_batch_bytes = u32::try_from(state.limits.batch_bytes).unwrap_or(u32::MAX);
-            let orders = fit_welcome(commands);
-            Ok(Opened { welcome: Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders }, connection })
+            let welcome = Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders: fit_welcome(commands) };
+            Ok(Opened { welcome, connection })
         }
         OpenResult::Refused(refusal) => {
             state.metrics.refused.add(1);

@@ -242,7 +242,7 @@ impl LiveCache {
             let session = self.entry(&id);
             session.target.fetch_max(record.last, Ordering::AcqRel);
             if !session.updating.swap(true, Ordering::AcqRel) {
-                // One after the other, since nobody waits for them.
+                // Sequentially, because no client waits for them.
                 self.update_overview(&id, &session).await;
             }
         }
@@ -331,7 +331,7 @@ impl LiveCache {
     }
 }
 
-/// Whether a field that listings filter by, or display as the name, has changed.
+/// Returns whether a field that listings filter by, or display as the name, has changed.
 fn is_filtered_field_changed(stored: &Overview, now: &Overview) -> bool {
     (stored.phase, &stored.agent, &stored.workspace, &stored.title) != (now.phase, &now.agent, &now.workspace, &now.title)
 }

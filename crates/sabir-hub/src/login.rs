@@ -5,8 +5,8 @@
 //!   API client                                   ── POST /v1/enter {"token":"ONCE"} ──► {"token":"sabir_…"}
 //! ```
 //!
-//! Browsers do not send the fragment of an address, and a one-time token is valid once. An address in the browser's history, or
-//! one that somebody reads later, therefore gives no access.
+//! Browsers do not send the fragment of an address, and a one-time token is valid once, so an address that stays in the browser's
+//! history or on a screen gives no access.
 
 use std::sync::{Arc, Mutex};
 
@@ -129,7 +129,7 @@ async fn exchange(state: &AppState, one_time_token: &str, address: &str) -> Resu
     Ok(Some(secret))
 }
 
-/// Whether a token came from [`exchange`], and so ends with its login.
+/// Returns whether a token came from [`exchange`], and so ends with its login.
 fn is_of_login(token: &Token) -> bool {
     let lifetime = token.expires.and_then(|expires| expires.millis_since(token.created));
     token.note.as_deref() == Some(NOTE) && lifetime == u64::try_from(LIFETIME_MILLIS).ok()

@@ -55,7 +55,7 @@ impl HostPolicy {
     }
 }
 
-/// Whether an origin is that of the hub itself, whose name is `host`.
+/// Returns whether an origin is that of the hub itself, whose name is `host`.
 pub(crate) fn is_own_origin(origin: &str, host: &str) -> bool {
     let matches = |(scheme, rest): (&str, &str)| matches!(scheme, "http" | "https") && rest.eq_ignore_ascii_case(host);
     origin.split_once("://").is_some_and(matches)

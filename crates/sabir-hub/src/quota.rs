@@ -51,7 +51,7 @@ impl Quota {
         self.limit().map(|limit| limit.saturating_sub(others))
     }
 
-    /// Whether a part has reached its share.
+    /// Returns whether a part has reached its share.
     pub(crate) fn is_full(&self, part: Part) -> bool {
         self.share(part).is_some_and(|share| self.used[part as usize].load(Ordering::Relaxed) >= share)
     }

@@ -90,14 +90,14 @@ pub async fn serve(
     background.abort_all();
     while background.join_next().await.is_some() {}
     drop(router);
-    let ended = async {
+    let drained = async {
         while connections.join_next().await.is_some() {}
         // WebSockets run in tasks of their own, which hold the state until they have sent their close frame.
         while Arc::strong_count(&state) > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, drained).await;
     connections.abort_all();
     state.check_audit(state.audit.flush().await);
     state.live.sweep(true).await;

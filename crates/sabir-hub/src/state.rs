@@ -25,7 +25,7 @@ use crate::store::{Store, WriteStore};
 /// Maximum number of session results that are computed at the same time.
 const MAX_CONCURRENT_RESULTS: usize = 2;
 
-/// Limits of what clients can use.
+/// Resource limits.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Maximum number of connections.
@@ -75,7 +75,7 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the API, in addition to the hub's own.
     pub origins: Vec<String>,
-    /// Limits of what clients can use.
+    /// Resource limits.
     pub limits: Limits,
     /// One-time tokens that sign in to the web UI.
     pub one_time_tokens: Option<OneTimeTokens>,
@@ -138,7 +138,7 @@ impl AppState {
         self.store.write.as_ref().ok_or(NotFound)
     }
 
-    /// Counts an error, reports its details to the operator, and returns what the client may know.
+    /// Counts an error, reports its details to the operator, and returns the refusal for the client.
     pub(crate) fn report(&self, error: StoreError) -> Refusal {
         self.metrics.store_errors.add(1);
         self.diagnose(error.to_string());

@@ -291,7 +291,7 @@ impl StoredMessage {
         .into()
     }
 
-    /// Whether this replaces an unreadable message.
+    /// Returns whether this replaces an unreadable message.
     pub fn is_gap(&self) -> bool {
         self.line.starts_with(Self::GAP)
     }
@@ -397,7 +397,7 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
-    /// Whether a session meets all criteria but `text`. `number` is its position: newer sessions have higher numbers.
+    /// Returns whether a session meets all criteria but `text`. `number` is its position: newer sessions have higher numbers.
     fn matches(&self, session: &SessionRecord, number: u64) -> bool {
         let overview = &session.overview;
         self.agent.as_ref().is_none_or(|agent| overview.agent.as_ref() == Some(agent))

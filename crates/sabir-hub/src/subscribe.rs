@@ -38,7 +38,7 @@ use crate::store::{ReadLimit, SessionHead, StoredMessage};
 const PAGE: ReadLimit = ReadLimit { messages: 256, bytes: 128 << 10 };
 /// Reconnection time of clients, in milliseconds.
 const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
-/// A comment, which tells client and hub that the connection works.
+/// A comment, by which client and hub notice a broken connection.
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// Interval of keep-alives.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);

@@ -70,7 +70,7 @@ impl Asset {
     }
 }
 
-/// Whether `Accept-Encoding` has `zstd` without a weight.
+/// Returns whether `Accept-Encoding` has `zstd` without a weight.
 fn accepts_zstd(request: &HeaderMap) -> bool {
     let values = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case("zstd"))

@@ -69,7 +69,7 @@ impl ArtifactFiles {
         Ok(Self { path, quota })
     }
 
-    /// Whether the size limit has space for this many bytes.
+    /// Returns whether the size limit has space for this many bytes.
     pub(super) fn has_space(&self, size: u64) -> bool {
         let has_space = self.quota.reserve(Part::Artifacts, size);
         if has_space {

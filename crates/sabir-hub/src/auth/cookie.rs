@@ -38,7 +38,7 @@ pub(crate) fn set(headers: &HeaderMap, token: Option<&str>, tls: bool) -> Option
     HeaderValue::from_str(&format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict{age}{secure}")).ok()
 }
 
-/// Whether a request comes from a page of the hub, or from an address that the user typed and that changes nothing.
+/// Returns whether a request comes from a page of the hub, or from an address that the user typed and that changes nothing.
 pub(crate) fn is_same_origin(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let is_own =

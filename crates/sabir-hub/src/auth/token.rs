@@ -109,12 +109,12 @@ impl Token {
         Some((Self { id, digest, scopes, note, created, expires, revoked: None }, secret))
     }
 
-    /// Whether this is the token with that secret, compared in constant time.
+    /// Returns whether this is the token with that secret, compared in constant time.
     pub fn has_secret(&self, secret: &str) -> bool {
         constant_time_eq(&self.digest, &sha256_hex(secret.as_bytes()))
     }
 
-    /// Whether the token is neither revoked nor expired.
+    /// Returns whether the token is neither revoked nor expired.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && self.expires.is_none_or(|expires| now < expires)
     }

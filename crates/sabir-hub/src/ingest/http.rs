@@ -121,7 +121,8 @@ pub(crate) struct PendingQuery {
 
 #[derive(Debug, Serialize)]
 struct PendingCommands {
-    orders: Vec<Order>,
+    #[serde(rename = "orders")]
+    commands: Vec<Order>,
 }
 
 /// Returns the pending commands of a session, and waits for one if requested.
@@ -143,23 +144,23 @@ pub(crate) async fn commands(
             // Read the head first, so that a command that is added in between is not missed.
             let last_command = head.borrow_and_update().last_command;
             let stored = store.commands.commands(&session, after).await.report(&state)?;
-            let orders: Vec<Order> =
+            let commands: Vec<Order> =
                 stored.into_iter().filter(|stored| stored.outcome.is_none()).map(|stored| stored.command).collect();
-            if !orders.is_empty() || wait == 0 {
-                return Ok(orders);
+            if !commands.is_empty() || wait == 0 {
+                return Ok(commands);
             }
             if head.wait_for(|head| head.last_command > last_command).await.is_err() {
-                return Ok(orders);
+                return Ok(commands);
             }
         }
     };
-    let orders: Result<Vec<Order>, Refusal> = tokio::select! {
-        orders = pending => orders,
+    let commands: Result<Vec<Order>, Refusal> = tokio::select! {
+        commands = pending => commands,
         refusal = state.stopping() => Err(refusal),
         refusal = state.authenticator.until_revoked(&client.principal) => Err(refusal),
         () = tokio::time::sleep(Duration::from_secs(wait.clamp(1, MAX_WAIT_SECONDS))) => Ok(Vec::new()),
     };
-    Ok(response(StatusCode::OK, &PendingCommands { orders: orders? }))
+    Ok(response(StatusCode::OK, &PendingCommands { commands: commands? }))
 }
 
 /// Returns the messages of a session, for a runner that resumes it on another machine.

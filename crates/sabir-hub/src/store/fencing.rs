@@ -45,7 +45,7 @@ pub(super) fn admit(current: Option<&WriterState>, writer: &str, epoch: u32) -> 
     Err(Refusal::new(code, "another runner writes this session"))
 }
 
-/// Whether a command fits among the pending ones. Prompts leave space for cancels and answers, and a welcome with all of them
+/// Returns whether a command fits among the pending ones. Prompts leave space for cancels and answers, and a welcome with all of them
 /// fits in a frame of two `MAX_MESSAGE`.
 pub(super) fn fits_pending(pending: usize, command: &Order) -> bool {
     let limit = if command.kind == OrderKind::Prompt { MAX_PENDING_BYTES } else { MAX_PENDING_BYTES + MAX_PENDING_BYTES / 2 };

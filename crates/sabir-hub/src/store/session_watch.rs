@@ -79,7 +79,7 @@ impl SessionWatch {
     /// Raises the head of a session and announces the change.
     pub(super) fn publish(&self, session: &SessionId, head: SessionHead) {
         self.raise(session, head);
-        // Fails if there is no receiver.
+        // Fails without receivers.
         let _ = self.changes.send(session.clone());
     }
 
@@ -88,12 +88,12 @@ impl SessionWatch {
         self.changes.subscribe()
     }
 
-    /// Whether a session has subscribers.
+    /// Returns whether a session has subscribers.
     pub(super) fn has_subscribers(&self, session: &SessionId) -> bool {
         lock(&self.channels).get(session).is_some_and(|sender| sender.receiver_count() > 0)
     }
 
-    /// Whether any session, or the list, has subscribers.
+    /// Returns whether any session, or the list, has subscribers.
     pub(super) fn is_active(&self) -> bool {
         self.changes.receiver_count() > 0 || lock(&self.channels).values().any(|sender| sender.receiver_count() > 0)
     }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// Separates the texts of a message, so that no phrase spans two of them.
 const SEPARATOR: char = '\0';
 
-/// Whether a message contains all terms of a pattern.
+/// Returns whether a message contains all terms of a pattern.
 pub(super) fn matches(line: &[u8], pattern: &Pattern) -> bool {
     let mut texts = String::new();
     for_each_text(line, &mut |text| {

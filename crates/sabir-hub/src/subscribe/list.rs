@@ -62,8 +62,8 @@ impl EventSource for ListSubscription {
             return Some(out.into());
         }
         let changed = &mut self.changed;
-        let keep_alive = tokio::time::sleep(KEEP_ALIVE_INTERVAL);
-        tokio::pin!(keep_alive);
+        let timeout = tokio::time::sleep(KEEP_ALIVE_INTERVAL);
+        tokio::pin!(timeout);
         let mut deadline: Option<Instant> = (!changed.is_empty()).then(Instant::now);
         loop {
             let collected = async {
@@ -86,7 +86,7 @@ impl EventSource for ListSubscription {
                     Err(RecvError::Closed) => return None,
                 },
                 () = collected => break,
-                () = &mut keep_alive, if deadline.is_none() => return Some(KEEP_ALIVE),
+                () = &mut timeout, if deadline.is_none() => return Some(KEEP_ALIVE),
                 _ = state.stopping() => return None,
                 _ = state.authenticator.until_revoked(&self.client.principal) => return None,
             }

@@ -74,7 +74,7 @@ impl LocalCache {
         }
     }
 
-    /// Tells the thread to end.
+    /// Ends the background thread.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.notify_all();
@@ -227,10 +227,10 @@ impl LocalCache {
         let list = self.list();
         let session = list.session(id)?;
         let logs = lock(&self.materialized);
-        let has_room = logs.len() < MAX_LIVE || logs.contains_key(id);
+        let has_space = logs.len() < MAX_LIVE || logs.contains_key(id);
         drop(logs);
         // If the events cannot be read, the session is returned as scanned.
-        if has_room
+        if has_space
             && list.logged(id).is_some_and(|logged| list::is_live(&list.past, logged))
             && let Ok(Some(log)) = self.messages(id)
         {

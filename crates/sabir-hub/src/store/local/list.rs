@@ -102,7 +102,7 @@ impl SessionList {
     }
 }
 
-/// Whether a session may continue.
+/// Returns whether a session may continue.
 pub(super) fn is_live(past: &Past, logged: &Logged) -> bool {
     match run_of(logged, &past.logs) {
         Some(folder) => RunFolder::is_live(folder),

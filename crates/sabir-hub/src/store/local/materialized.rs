@@ -143,7 +143,7 @@ impl MaterializedLog {
         SessionHead { last: index.last, caught_up: index.caught_up, ..SessionHead::default() }
     }
 
-    /// Whether the session could continue as of the last fill.
+    /// Returns whether the session could continue as of the last fill.
     pub(super) fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed)
     }

@@ -56,7 +56,7 @@ impl Damage {
         }
     }
 
-    /// Whether the last read failed because the file could not be read.
+    /// Returns whether the last read failed because the file could not be read.
     pub(super) fn is_unreadable(&self) -> bool {
         lock(&self.0).read_error.is_some()
     }
@@ -71,7 +71,7 @@ impl Damage {
     }
 }
 
-/// Whether an error means that the file does not contain what was written.
+/// Returns whether an error is caused by damaged data.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

@@ -40,7 +40,7 @@ pub(super) fn sessions(
 ) -> rusqlite::Result<SessionPage> {
     let page = list(database, filter, damage, true);
     if filter.text.is_some() && page.as_ref().is_err_and(is_damage) {
-        // If the query succeeds without the full-text index, the index is what is damaged.
+        // If the query succeeds without the full-text index, then the index is damaged.
         let page = list(database, filter, damage, false);
         index_damaged.fetch_or(page.is_ok(), Ordering::Relaxed);
         return page;

@@ -188,7 +188,7 @@ pub(super) fn scan(
     }
 }
 
-/// Whether a message without a checksum contains its own number.
+/// Returns whether a message without a checksum contains its own number.
 fn has_seq(line: &[u8], seq: u64) -> bool {
     #[derive(serde::Deserialize)]
     struct Header {

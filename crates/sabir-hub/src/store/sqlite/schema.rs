@@ -151,7 +151,7 @@ pub(super) fn enable_wal(connection: &Connection, database: Option<&str>) -> rus
     }
 }
 
-/// Whether another connection holds the lock.
+/// Returns whether another connection holds the lock.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

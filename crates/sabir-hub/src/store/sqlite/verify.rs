@@ -36,7 +36,7 @@ pub struct Verification {
     pub problems: Vec<Problem>,
     /// Number of problems that are not listed.
     pub more_problems: u64,
-    /// What was rebuilt.
+    /// Rebuilt data.
     pub repaired: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Problem {
 }
 
 impl Verification {
-    /// Whether there is no damage.
+    /// Returns whether all data is intact.
     pub fn is_intact(&self) -> bool {
         self.problems.is_empty()
     }
@@ -138,8 +138,8 @@ fn session_rows(connection: &Connection) -> rusqlite::Result<Vec<SessionRow>> {
     select.query_map([], row)?.collect()
 }
 
-/// Checks all data in the folder of a hub, and with `repair` rebuilds what can be rebuilt. A hub may be running, except with
-/// `repair`. `progress` is called with the number of checked messages and their total.
+/// Checks all data in the folder of a hub, and with `repair` rebuilds derived data. A hub may be running, except with `repair`.
+/// `progress` is called with the number of checked messages and their total.
 pub fn verify(folder: &Path, repair: bool, progress: &mut dyn FnMut(u64, u64)) -> io::Result<Verification> {
     if !folder.join(DATABASE).is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the folder has no hub database"));

@@ -153,13 +153,13 @@ fn transaction(
     let mut all = || {
         while let Some(mut job) = group.pop_front() {
             run("SAVEPOINT job")?;
-            let keep = job.run(connection);
+            let succeeded = job.run(connection);
             done.push(job);
             if connection.is_autocommit() {
                 // SQLite may roll back the whole transaction by itself when the disk is full.
                 return Err(StoreError::Unavailable("the disk or the size limit is full".to_owned()));
             }
-            run(if keep { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" })?;
+            run(if succeeded { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" })?;
         }
         run("COMMIT")
     };

@@ -1,4 +1,4 @@
-//! The page, and how one comes to see it.
+//! Web UI: its files, sign-in, and the session cookie.
 
 use sabir_hub::OneTimeTokens;
 use sabir_protocol::SUBPROTOCOL;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::client::{Reply, Setup, closed_hub, open_hub};
 
 #[tokio::test]
-async fn the_page_runs_its_own_script_and_nothing_else() {
+async fn content_security_policy_allows_only_own_assets() {
     let hub = open_hub().await;
     let page = hub.get("/").await;
     let head = &page.head;
@@ -26,41 +26,45 @@ async fn the_page_runs_its_own_script_and_nothing_else() {
         assert_eq!(file.status, 200, "{name}");
         assert!(file.head.contains(kind) && file.head.contains("immutable") && !file.body.is_empty(), "{}", file.head);
         count += 1;
-        let small = hub.request("GET", &format!("/assets/{name}"), &[("accept-encoding", "gzip, zstd")], b"").await;
-        assert!(small.head.contains("content-encoding: zstd") && small.head.contains("vary: accept-encoding"), "{}", small.head);
-        assert_eq!(zstd::bulk::decompress(&small.body, file.body.len()).ok(), Some(file.body), "{name}");
-        weight += small.body.len();
+        let compressed = hub.request("GET", &format!("/assets/{name}"), &[("accept-encoding", "gzip, zstd")], b"").await;
+        assert!(
+            compressed.head.contains("content-encoding: zstd") && compressed.head.contains("vary: accept-encoding"),
+            "{}",
+            compressed.head
+        );
+        assert_eq!(zstd::bulk::decompress(&compressed.body, file.body.len()).ok(), Some(file.body), "{name}");
+        weight += compressed.body.len();
     }
     assert_eq!(count, 2, "a script and a style");
     assert!(weight < 150 << 10, "{weight} bytes");
-    for gone in ["/assets/app.js", "/assets/", "/assets/../index.html", "/favicon.ico"] {
-        assert_eq!(hub.get(gone).await.status, 404, "{gone}");
+    for path in ["/assets/app.js", "/assets/", "/assets/../index.html", "/favicon.ico"] {
+        assert_eq!(hub.get(path).await.status, 404, "{path}");
     }
-    // Inline scripts and styles would not run.
+    // The policy blocks inline scripts and styles.
     assert!(!text.contains("<style") && !text.contains("style=\"") && !text.contains(" onclick"), "{text}");
 }
 
 #[tokio::test]
-async fn one_says_who_one_is() {
+async fn me_returns_scope_and_version() {
     let hub = closed_hub().await;
     assert_eq!(hub.get("/v1/me").await.status, 401);
-    for (scope, told, read_only) in [("watch", "watch", true), ("operate", "operate", false), ("runner:s", "runner", true)] {
+    for (scope, expected, read_only) in [("watch", "watch", true), ("operate", "operate", false), ("runner:s", "runner", true)] {
         let me = hub.get_with("/v1/me", &hub.token(scope).await).await.json();
-        assert_eq!((&me["scope"], &me["readOnly"], &me["local"]), (&json!(told), &json!(read_only), &json!(false)));
+        assert_eq!((&me["scope"], &me["readOnly"], &me["local"]), (&json!(expected), &json!(read_only), &json!(false)));
         assert_eq!(me["version"], env!("CARGO_PKG_VERSION"));
     }
     let open = open_hub().await;
     assert_eq!(open.get("/v1/me").await.json()["scope"], "operate");
 }
 
-/// The `Cookie` header for what an answer sets.
+/// The `Cookie` header for the cookie that a response sets.
 fn cookie_of(reply: &Reply) -> Option<String> {
     let set = reply.head.lines().find_map(|line| line.strip_prefix("set-cookie: "))?;
     Some(set.split(';').next()?.to_owned())
 }
 
 #[tokio::test]
-async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
+async fn session_cookie_is_only_accepted_from_the_own_origin() {
     let hub = closed_hub().await;
     let port = hub.address.port();
     assert_eq!(hub.get("/v1/login").await.json()["method"], "token");
@@ -69,15 +73,15 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
         assert_eq!((refused.status, cookie_of(&refused)), (status, None));
     }
     let (id, token) = hub.token_until("operate", None).await;
-    let entered = hub.post("/v1/login", &json!({ "token": token })).await;
-    assert_eq!((entered.status, entered.body.len()), (204, 0));
+    let signed_in = hub.post("/v1/login", &json!({ "token": token })).await;
+    assert_eq!((signed_in.status, signed_in.body.len()), (204, 0));
     let expected = format!("set-cookie: sabir-{port}={token}; path=/; httponly; samesite=strict");
-    assert!(entered.head.lines().any(|line| line == expected), "{}", entered.head);
-    let cookie = cookie_of(&entered).expect("a cookie");
+    assert!(signed_in.head.lines().any(|line| line == expected), "{}", signed_in.head);
+    let cookie = cookie_of(&signed_in).expect("a cookie");
 
     let own = format!("http://{}", hub.address);
     let other = "http://127.0.0.1:1".to_owned();
-    let ask = async |method: &str, path: &str, more: &[(&str, &str)]| {
+    let request = async |method: &str, path: &str, more: &[(&str, &str)]| {
         let headers = [&[("Cookie", cookie.as_str())], more].concat();
         hub.request(method, path, &headers, br#"{"kind":"cancel"}"#).await.status
     };
@@ -85,23 +89,23 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     assert_eq!((&me["scope"], &me["cookie"]), (&json!("operate"), &json!(true)));
     assert_eq!(hub.get_with("/v1/me", &token).await.json()["cookie"], false, "API clients have their token");
     // Reading: browsers name other ports of the same host in `Sec-Fetch-Site`.
-    assert_eq!(ask("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-origin")]).await, 200);
-    assert_eq!(ask("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-site")]).await, 403);
-    // Writing: without a session of that name the answer is 404, once the request was let in.
-    let orders = "/v1/sessions/nobody/orders";
-    assert_eq!(ask("POST", orders, &[("Origin", &own)]).await, 404);
+    assert_eq!(request("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-origin")]).await, 200);
+    assert_eq!(request("GET", "/v1/sessions", &[("Sec-Fetch-Site", "same-site")]).await, 403);
+    // Writing: the session does not exist, so an accepted request gets 404.
+    let commands = "/v1/sessions/nobody/commands";
+    assert_eq!(request("POST", commands, &[("Origin", &own)]).await, 404);
     for headers in [&[][..], &[("Origin", other.as_str())], &[("Sec-Fetch-Site", "cross-site"), ("Origin", own.as_str())]] {
-        assert_eq!(ask("POST", orders, headers).await, 403, "{headers:?}");
+        assert_eq!(request("POST", commands, headers).await, 403, "{headers:?}");
     }
-    assert_eq!(ask("GET", "/v1/sessions", &[("Host", "evil.example.org")]).await, 403, "DNS rebinding");
-    // The cookie of another port is not that of this hub.
+    assert_eq!(request("GET", "/v1/sessions", &[("Host", "evil.example.org")]).await, 403, "DNS rebinding");
+    // The cookie of a hub on another port is not valid.
     let foreign = cookie.replacen(&port.to_string(), "1", 1);
     assert_eq!(hub.request("GET", "/v1/sessions", &[("Cookie", &foreign)], b"").await.status, 401);
 
     // Streams: server-sent events as above, WebSockets by their origin.
     let runner = format!("Bearer {}", hub.token("runner:s").await);
     let headers = [("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", runner.as_str())];
-    hub.socket("/v1/shells/s", &headers).await.expect("a WebSocket").hello("s", "a", 1, 0).await;
+    hub.socket("/v1/runners/s", &headers).await.expect("a WebSocket").hello("s", "a", 1, 0).await;
     let socket = async |more: &[(&str, &str)]| {
         let headers = [&[("Cookie", cookie.as_str())], more].concat();
         hub.socket("/v1/sessions/s/watch", &headers).await.map(|_| ())
@@ -109,9 +113,9 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
     assert_eq!(socket(&[("Origin", &own)]).await, Ok(()));
     assert_eq!((socket(&[]).await, socket(&[("Origin", &other)]).await), (Err(403), Err(403)));
 
-    // Signing out deletes the cookie and leaves a token that was not made by signing in; revoking ends both.
-    let out = hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &own)], b"").await;
-    assert!(out.status == 204 && out.head.contains("max-age=0"), "{}", out.head);
+    // Signing out deletes the cookie but not a token that signing in did not create; revoking the token ends both.
+    let signed_out = hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &own)], b"").await;
+    assert!(signed_out.status == 204 && signed_out.head.contains("max-age=0"), "{}", signed_out.head);
     assert_eq!(hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &other)], b"").await.status, 403);
     assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
     let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
@@ -122,7 +126,7 @@ async fn login_sets_a_cookie_that_only_the_hubs_own_pages_can_use() {
 }
 
 #[tokio::test]
-async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
+async fn logout_revokes_the_token_of_a_one_time_login() {
     let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
     let hub = Setup { open: false, one_time_tokens: Some(tokens.clone()), ..Setup::default() }.start().await;
     assert_eq!(hub.get("/v1/login").await.json()["method"], "address");
@@ -138,25 +142,25 @@ async fn logout_revokes_what_a_one_time_token_was_exchanged_for() {
 }
 
 #[tokio::test]
-async fn an_address_lets_in_once() {
+async fn one_time_token_is_valid_once() {
     let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
     let setup = Setup { open: false, one_time_tokens: Some(tokens.clone()), ..Setup::default() };
     let hub = setup.start().await;
     let mut used = tokens.redeemed();
     let (first, second) = (tokens.issue().expect("randomness"), tokens.issue().expect("randomness"));
-    let enter = async |token: &str| hub.post("/v1/enter", &json!({ "token": token })).await;
-    assert_eq!(enter("").await.status, 401);
-    assert_eq!(enter(&first[1..]).await.status, 401);
+    let exchange = async |token: &str| hub.post("/v1/enter", &json!({ "token": token })).await;
+    assert_eq!(exchange("").await.status, 401);
+    assert_eq!(exchange(&first[1..]).await.status, 401);
     assert_eq!(*used.borrow_and_update(), 0);
-    let entered = enter(&first).await;
-    assert_eq!(entered.status, 200, "{}", entered.text());
+    let exchanged = exchange(&first).await;
+    assert_eq!(exchanged.status, 200, "{}", exchanged.text());
     assert_eq!(*used.borrow_and_update(), 1);
-    let token = entered.json()["token"].as_str().expect("a token").to_owned();
-    assert_eq!(enter(&first).await.status, 401, "it was used");
+    let token = exchanged.json()["token"].as_str().expect("a token").to_owned();
+    assert_eq!(exchange(&first).await.status, 401, "it was used");
     assert_eq!(hub.get_with("/v1/me", &token).await.json()["scope"], "watch");
     assert_eq!(hub.get_with("/v1/sessions", &token).await.status, 200);
-    assert_eq!(hub.get_with("/v1/sessions", &second).await.status, 401, "it is for entering only");
-    assert_eq!(enter(&second).await.status, 200);
+    assert_eq!(hub.get_with("/v1/sessions", &second).await.status, 401, "it is only valid for an exchange");
+    assert_eq!(exchange(&second).await.status, 200);
     assert_eq!(hub.post("/v1/enter", &json!({})).await.status, 400);
     assert_eq!(closed_hub().await.post("/v1/enter", &json!({ "token": "x" })).await.status, 401);
 }

@@ -1,4 +1,4 @@
-//! Lists, results, artifacts, and what the hub says of itself.
+//! Listings, results, artifacts, health, metrics and the OpenAPI document.
 
 use ring::digest::{SHA256, digest};
 use sabir_protocol::FromHub;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::client::{Running, event, frame, hello, message, open_hub};
 
-/// A session in which a run has ended.
-async fn run(hub: &Running, session: &str, agent: &str, outcome: &str) {
-    let mut shell = hub.shell(session).await;
-    shell.hello(session, "a", 1, 0).await;
+/// Stores a session with one complete run.
+async fn store_run(hub: &Running, session: &str, agent: &str, outcome: &str) {
+    let mut runner = hub.runner(session).await;
+    runner.hello(session, "a", 1, 0).await;
     let init = json!({
         "sessionId": session, "seq": 1, "ts": "2026-01-02T03:04:05Z", "type": "init", "origin": "runner",
         "payload": { "adapter": agent, "meta": { "workspace": format!("work-{session}") } }
@@ -24,18 +24,18 @@ async fn run(hub: &Running, session: &str, agent: &str, outcome: &str) {
         event(session, 7, &json!({"kind":"final","text":"done"})),
         event(session, 8, &json!({"kind":"exited","outcome":outcome,"cancelled":false})),
     ];
-    shell.send(frame(1, &lines)).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: 8 });
-    // The overview follows behind; what it filters by is in the log with it.
+    runner.send(frame(1, &lines)).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: 8 });
+    // The overview is updated in the background.
     while hub.get(&format!("/v1/sessions?workspace=work-{session}")).await.json()["sessions"][0]["folded"] != 8 {}
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_found_by_what_they_are() {
+async fn list_filters_sessions() {
     let hub = open_hub().await;
-    run(&hub, "one", "codex", "completed").await;
-    run(&hub, "two", "pi", "failed").await;
-    run(&hub, "three", "codex", "failed").await;
+    store_run(&hub, "one", "codex", "completed").await;
+    store_run(&hub, "two", "pi", "failed").await;
+    store_run(&hub, "three", "codex", "failed").await;
     let names = async |query: &str| {
         let reply = hub.get(&format!("/v1/sessions?{query}")).await;
         assert_eq!(reply.status, 200, "{query}: {}", reply.text());
@@ -66,9 +66,9 @@ async fn sessions_are_found_by_what_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_has_a_result_for_each_run() {
+async fn results_have_one_entry_per_run() {
     let hub = open_hub().await;
-    run(&hub, "s", "codex", "completed").await;
+    store_run(&hub, "s", "codex", "completed").await;
     let result = hub.get("/v1/sessions/s/result").await.json();
     assert_eq!((&result["last"], result["runs"].as_array().map(Vec::len)), (&json!(8), Some(1)));
     let run = &result["runs"][0];
@@ -87,7 +87,7 @@ fn digest_of(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn artifacts_come_in_pieces_and_are_seen_when_they_are_whole() {
+async fn artifact_upload_resumes_and_download_needs_all_bytes() {
     let hub = open_hub().await;
     let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
     let name = digest_of(&bytes);
@@ -95,14 +95,14 @@ async fn artifacts_come_in_pieces_and_are_seen_when_they_are_whole() {
     let one = format!("{all}/{name}");
     let about = json!({"digest":name,"size":bytes.len(),"name":"../../x\".html","mediaType":"text/html","complete":true});
     assert_eq!(hub.post(all, &about).await.status, 404, "no session");
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     assert_eq!(hub.request("PUT", &one, &[], &bytes).await.status, 404, "not declared");
-    assert_eq!(hub.post(all, &about).await.json(), json!({"offset":0,"complete":false}), "the bytes say when it is complete");
+    assert_eq!(hub.post(all, &about).await.json(), json!({"offset":0,"complete":false}), "only the bytes make it complete");
     assert_eq!(hub.get(all).await.json()["artifacts"][0]["complete"], false);
     let part = hub.request("PUT", &one, &[], &bytes[..70_000]).await;
     assert_eq!(part.json(), json!({"offset":70_000,"complete":false}));
-    assert_eq!(hub.get(&one).await.status, 404, "not whole");
-    assert_eq!(hub.post(all, &about).await.json()["offset"], 70_000, "where it goes on");
+    assert_eq!(hub.get(&one).await.status, 404, "not complete");
+    assert_eq!(hub.post(all, &about).await.json()["offset"], 70_000, "the offset at which the upload continues");
     let wrong = hub.request("PUT", &format!("{one}?offset=5"), &[], &bytes[5..]).await;
     assert_eq!((wrong.status, wrong.json()["offset"].clone()), (409, json!(70_000)));
     let rest = hub.request("PUT", &format!("{one}?offset=70000"), &[], &bytes[70_000..]).await;
@@ -111,16 +111,16 @@ async fn artifacts_come_in_pieces_and_are_seen_when_they_are_whole() {
     assert_eq!((got.status, got.body.len()), (200, bytes.len()));
     assert_eq!(got.body, bytes);
     assert!(got.head.contains("attachment; filename=\"x_.html\"") && got.head.contains("octet-stream"), "{}", got.head);
-    assert_eq!(hub.post(all, &about).await.json()["complete"], true, "it need not be sent twice");
-    // Another session does not see it by knowing its digest.
-    hub.post("/v1/shells/t/hello", &hello("t", "a", 1, 0)).await;
+    assert_eq!(hub.post(all, &about).await.json()["complete"], true, "it need not be uploaded again");
+    // The digest does not give another session access.
+    hub.post("/v1/runners/t/hello", &hello("t", "a", 1, 0)).await;
     assert_eq!(hub.get(&format!("/v1/sessions/t/artifacts/{name}")).await.status, 404);
 }
 
 #[tokio::test]
-async fn the_list_of_artifacts_has_a_limit() {
+async fn artifact_list_is_limited() {
     let hub = open_hub().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let declare = async |number: u32| {
         let about = json!({"digest":digest_of(&number.to_le_bytes()),"size":1,"name":"x".repeat(15 << 10)});
         hub.post("/v1/sessions/s/artifacts", &about).await
@@ -132,17 +132,17 @@ async fn the_list_of_artifacts_has_a_limit() {
             break reply;
         }
         declared += 1;
-        assert!(declared < 400, "there is no limit");
+        assert!(declared < 400, "the limit has no effect");
     };
     assert_eq!((refused.code().as_str(), declared > 200), ("too_large", true));
     assert!(hub.get("/v1/sessions/s/artifacts").await.body.len() < 5 << 20);
-    assert_eq!(declare(0).await.status, 200, "one that is known may be declared again");
+    assert_eq!(declare(0).await.status, 200, "a known one may be announced again");
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_what_was_declared_are_never_seen() {
+async fn artifact_with_wrong_bytes_is_rejected() {
     let hub = open_hub().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let name = digest_of(b"good");
     let all = "/v1/sessions/s/artifacts";
     let one = format!("{all}/{name}");
@@ -160,9 +160,9 @@ async fn bytes_that_are_not_what_was_declared_are_never_seen() {
 }
 
 #[tokio::test]
-async fn the_hub_says_how_it_is() {
+async fn health_metrics_and_web_ui_are_served() {
     let hub = open_hub().await;
-    run(&hub, "s", "codex", "completed").await;
+    store_run(&hub, "s", "codex", "completed").await;
     assert_eq!(hub.get("/healthz").await.text(), "ok\n");
     let page = hub.get("/").await;
     assert!(page.text().contains("<title>Sabir</title>") && page.head.contains("x-frame-options: deny"));
@@ -175,7 +175,7 @@ async fn the_hub_says_how_it_is() {
 }
 
 #[tokio::test]
-async fn the_document_has_every_address() {
+async fn openapi_document_matches_the_routes() {
     let hub = open_hub().await;
     let document = hub.get("/openapi.json").await.json();
     assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")));
@@ -184,24 +184,24 @@ async fn the_document_has_every_address() {
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().expect("methods") {
             ids.push(operation["operationId"].as_str().expect("an id").to_owned());
-            // What the document has, the hub has: anything but "no such address" and "no such method".
+            // A documented route exists and accepts the method.
             let address = path.replace("{session}", "nobody").replace("{digest}", &"0".repeat(64));
             let responses = operation["responses"].as_object().expect("responses");
             if responses.contains_key("200") && responses["200"]["content"]["text/event-stream"].is_object() {
-                // These do not end by themselves.
+                // Streams do not end by themselves.
                 let status = hub.events(&address, &[]).await.status().await;
                 assert!(responses.contains_key(&status.to_string()), "{method} {path}: {status}");
                 continue;
             }
             let reply = hub.request(&method.to_uppercase(), &address, &[], b"").await;
-            let no_address = reply.status == 404 && reply.json()["message"] == "not found" && !path.contains('{');
-            assert!(reply.status != 405 && !no_address && reply.status < 500, "{method} {path}: {}", reply.status);
+            let is_unknown = reply.status == 404 && reply.json()["message"] == "not found" && !path.contains('{');
+            assert!(reply.status != 405 && !is_unknown && reply.status < 500, "{method} {path}: {}", reply.status);
             let status = reply.status.to_string();
-            assert!(responses.contains_key(&status), "{method} {path}: {status} is not in the document");
+            assert!(responses.contains_key(&status), "{method} {path}: {status} is not documented");
         }
     }
-    assert_eq!(ids.len(), 31, "a new address is in the document and in this number");
+    assert_eq!(ids.len(), 31, "update this number with the routes");
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), 31, "no two have the same id");
+    assert_eq!(ids.len(), 31, "ids are unique");
 }

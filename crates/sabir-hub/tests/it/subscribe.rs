@@ -1,32 +1,32 @@
-//! Watching: what is in the log, then what comes, without a gap and without a duplicate.
+//! Subscriptions: stored and then new messages, without gaps or duplicates.
 
 use std::time::Duration;
 
 use sabir_protocol::FromHub;
 use serde_json::json;
 
-use crate::client::{Running, event, frame, hello, message, numbered, open_hub};
+use crate::client::{Running, event, frame, hello, message, numbered_batch, open_hub};
 
 /// Writes messages in batches of odd sizes.
 async fn write(hub: &Running, session: &str, count: u64) {
-    let mut shell = hub.shell(session).await;
-    shell.hello(session, "a", 1, 0).await;
+    let mut runner = hub.runner(session).await;
+    runner.hello(session, "a", 1, 0).await;
     let (mut first, mut size) = (1, 1);
     while first <= count {
         let last = (first + size - 1).min(count);
-        shell.send(numbered(session, first, last)).await;
-        assert_eq!(shell.hear().await, FromHub::Ack { last });
+        runner.send(numbered_batch(session, first, last)).await;
+        assert_eq!(runner.receive().await, FromHub::Ack { last });
         (first, size) = (last + 1, size % 23 + 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_watcher_sees_every_message_once_and_in_order_while_several_write() {
+async fn subscriptions_deliver_every_message_once_in_order() {
     const COUNT: u64 = 1_500;
     let hub = open_hub().await;
     let sessions = ["one", "two", "three"];
     for session in sessions {
-        hub.post(&format!("/v1/shells/{session}/hello"), &hello(session, "a", 1, 0)).await;
+        hub.post(&format!("/v1/runners/{session}/hello"), &hello(session, "a", 1, 0)).await;
     }
     let watch = async |session: &str, after: u64| {
         let mut events = hub.events(&format!("/v1/sessions/{session}/events?after={after}"), &[]).await;
@@ -44,7 +44,7 @@ async fn every_watcher_sees_every_message_once_and_in_order_while_several_write(
             assert_eq!(text, message(session, expected, &format!("number {expected}")));
         }
     };
-    // Some come late: they wait until a part is there, and begin within it.
+    // Late subscriptions start in the middle of the stored messages.
     let late = async |session: &str, from: u64| {
         let mut early = hub.events(&format!("/v1/sessions/{session}/events"), &[]).await;
         while early.next().await.expect("an event").0 < from {}
@@ -68,18 +68,18 @@ async fn every_watcher_sees_every_message_once_and_in_order_while_several_write(
 }
 
 #[tokio::test]
-async fn a_watcher_goes_on_where_it_was_and_chooses_what_it_sees() {
+async fn subscription_resumes_and_filters() {
     let hub = open_hub().await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
     let lines: Vec<String> = (1..=10)
         .map(|seq| match seq % 2 {
             0 => event("s", seq, &json!({"kind":"activity","message":"m"})),
             _ => message("s", seq, "m"),
         })
         .collect();
-    shell.send(frame(1, &lines)).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: 10 });
+    runner.send(frame(1, &lines)).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: 10 });
     let numbers = async |path: &str, headers: &[(&str, &str)], count: usize| {
         let mut events = hub.events(path, headers).await;
         let mut numbers = Vec::new();
@@ -90,7 +90,11 @@ async fn a_watcher_goes_on_where_it_was_and_chooses_what_it_sees() {
     };
     let path = "/v1/sessions/s/events";
     assert_eq!(numbers(path, &[("Last-Event-ID", "8")], 2).await, [9, 10]);
-    assert_eq!(numbers(&format!("{path}?after=3"), &[("Last-Event-ID", "8")], 2).await, [9, 10], "what it has counts");
+    assert_eq!(
+        numbers(&format!("{path}?after=3"), &[("Last-Event-ID", "8")], 2).await,
+        [9, 10],
+        "Last-Event-ID takes precedence"
+    );
     assert_eq!(numbers(&format!("{path}?after=7"), &[], 3).await, [8, 9, 10]);
     assert_eq!(numbers(&format!("{path}?only=event"), &[], 5).await, [2, 4, 6, 8, 10]);
     assert_eq!(numbers(&format!("{path}?only=core&after=4"), &[], 3).await, [5, 7, 9]);
@@ -104,33 +108,33 @@ async fn a_watcher_goes_on_where_it_was_and_chooses_what_it_sees() {
     ] {
         assert_eq!(hub.request("GET", path, headers, b"").await.status, status, "{path}");
     }
-    // Far beyond the end is nothing, and then what comes there.
+    // A start beyond the end waits for that message.
     let mut events = hub.events(&format!("{path}?after=11"), &[]).await;
-    shell.send(frame(11, &[message("s", 11, "m"), message("s", 12, "m")])).await;
+    runner.send(frame(11, &[message("s", 11, "m"), message("s", 12, "m")])).await;
     assert_eq!(events.next().await.expect("an event").0, 12);
 }
 
 #[tokio::test]
-async fn a_raw_carriage_return_does_not_break_the_stream() {
+async fn event_stream_escapes_carriage_returns() {
     let hub = open_hub().await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
-    let odd = message("s", 1, "m").replace("\"seq\":1", "\"seq\":\r1");
-    shell.send(frame(1, &[odd])).await;
-    shell.hear().await;
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
+    let line = message("s", 1, "m").replace("\"seq\":1", "\"seq\":\r1");
+    runner.send(frame(1, &[line])).await;
+    runner.receive().await;
     let mut events = hub.events("/v1/sessions/s/events", &[]).await;
     assert_eq!(events.next().await.expect("an event").1["seq"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_tells_of_sessions_as_they_change() {
+async fn list_subscription_reports_changes() {
     let hub = open_hub().await;
-    hub.post("/v1/shells/before/hello", &hello("before", "a", 1, 0)).await;
+    hub.post("/v1/runners/before/hello", &hello("before", "a", 1, 0)).await;
     let mut events = hub.events("/v1/sessions/events", &[]).await;
     assert_eq!(events.next().await.expect("reset").1, json!({}));
     assert_eq!(events.next().await.expect("a session").1["session"], "before");
     write(&hub, "after", 3).await;
-    let told = async {
+    let changed = async {
         loop {
             let (_, session) = events.next().await.expect("a session");
             if session["session"] == "after" && session["last"] == 3 {
@@ -138,10 +142,10 @@ async fn the_list_tells_of_sessions_as_they_change() {
             }
         }
     };
-    told.await;
+    changed.await;
 }
 
-/// Bytes of memory that this process has.
+/// Resident memory of this process in bytes.
 #[cfg(target_os = "linux")]
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("about this process");
@@ -151,12 +155,12 @@ fn memory() -> u64 {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_that_reads_nothing_costs_no_memory() {
+async fn stalled_subscription_uses_no_memory() {
     const MESSAGES: u64 = 400;
     let hub = open_hub().await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
-    // It begins to watch an empty log, so that everything passes by it.
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
+    // The subscriptions start before the first message.
     let mut stalled = Vec::new();
     for number in 0..40 {
         if number % 2 == 0 {
@@ -168,18 +172,18 @@ async fn a_watcher_that_reads_nothing_costs_no_memory() {
     let long = "x".repeat(100_000);
     let mut write = async |first: u64, last: u64| {
         for seq in first..=last {
-            shell.send(frame(seq, &[message("s", seq, &format!("{seq} {long}"))])).await;
-            assert_eq!(shell.hear().await, FromHub::Ack { last: seq });
+            runner.send(frame(seq, &[message("s", seq, &format!("{seq} {long}"))])).await;
+            assert_eq!(runner.receive().await, FromHub::Ack { last: seq });
         }
     };
-    // What sockets, pages and the database take once is taken in the first quarter.
+    // Buffers of sockets and the database are allocated in the first quarter.
     write(1, MESSAGES / 4).await;
     let before = memory();
     write(MESSAGES / 4 + 1, MESSAGES).await;
     let grown = memory().saturating_sub(before);
-    // 40 watchers times 30 MB went by.
+    // 40 subscriptions times 30 MB of messages.
     assert!(grown < 40 << 20, "{grown} bytes more");
-    // And one that reads gets all of it.
+    // A subscription that reads gets all messages.
     let mut events = hub.events("/v1/sessions/s/events", &[]).await;
     for expected in 1..=MESSAGES {
         assert_eq!(events.next().await.expect("an event").0, expected);
@@ -194,5 +198,5 @@ async fn a_watcher_that_reads_nothing_costs_no_memory() {
             }
         }
     });
-    all_there.await.expect("they are all still there");
+    all_there.await.expect("all subscriptions are still open");
 }

@@ -190,13 +190,13 @@ fn check(
     check_json::<StoredCommand>(connection, "placed", verification)?;
     check_json::<Artifact>(connection, "artifact", verification)?;
     check_json::<Token>(connection, "token", verification)?;
-    if words.is_file() {
-        if let Err(error) = word_index::check(connection, words) {
-            verification.add(None, None, format!("the full-text index: {error}"));
-            if repair {
-                remove_database(words);
-                verification.repaired.push("the full-text index".to_owned());
-            }
+    if words.is_file()
+        && let Err(error) = word_index::check(connection, words)
+    {
+        verification.add(None, None, format!("the full-text index: {error}"));
+        if repair {
+            remove_database(words);
+            verification.repaired.push("the full-text index".to_owned());
         }
     }
     Ok(())

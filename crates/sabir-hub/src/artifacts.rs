@@ -12,7 +12,6 @@ mod files;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use sabir_protocol::{Code, Refusal, SessionId};
@@ -21,9 +20,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Permission;
 use crate::error::{ApiError, NotFound};
-use crate::extract::{ApiJson, ApiQuery, DigestPath, Runner, SessionPath, Viewer, check_digest};
+use crate::extract::{ApiJson, ApiQuery, DigestPath, Runner, SessionPath, SessionView, check_digest};
 use crate::openapi::{CommonErrors, SessionErrors};
-use crate::state::{AppState, ReportError as _, SharedState};
+use crate::state::{AppState, ReportError as _};
 use crate::store::Artifact;
 
 pub(crate) use files::ArtifactFiles;
@@ -80,8 +79,7 @@ async fn find(state: &AppState, session: &SessionId, digest: &str) -> Result<Art
         (status = 413, description = "The artifact or the list of artifacts is too large"), SessionErrors,
     ))]
 pub(crate) async fn declare(
-    State(state): State<SharedState>,
-    Runner { client, session, store }: Runner,
+    Runner { state, client, session, store }: Runner,
     ApiJson(mut artifact): ApiJson<Artifact, MAX_BODY>,
 ) -> Result<Json<UploadProgress>, ApiError> {
     check_digest(&artifact.digest)?;
@@ -127,25 +125,25 @@ pub(crate) async fn declare(
         (status = 413, description = "More bytes than announced"),
     ))]
 pub(crate) async fn upload(
-    State(state): State<SharedState>,
     runner: Runner,
     DigestPath(digest): DigestPath,
     ApiQuery(UploadQuery { offset }): ApiQuery<UploadQuery>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let artifact = find(&state, &runner.session, &digest).await?;
+    let Runner { state, session, store, .. } = &runner;
+    let artifact = find(state, session, &digest).await?;
     let size = artifact.size;
     if artifact.complete {
         return Ok(Json(UploadProgress { offset: size, complete: true }).into_response());
     }
-    match files::write(&state, &runner, &artifact, offset, body).await? {
+    match files::write(&runner, &artifact, offset, body).await? {
         files::WriteResult::WrongOffset(offset) => {
             Ok((StatusCode::CONFLICT, Json(UploadProgress { offset, complete: false })).into_response())
         }
         files::WriteResult::Partial(offset) => Ok(Json(UploadProgress { offset, complete: false }).into_response()),
         files::WriteResult::Complete => {
             let artifact = Artifact { complete: true, ..artifact };
-            runner.store.artifacts.put_artifact(&runner.session, artifact).await.report(&state)?;
+            store.artifacts.put_artifact(session, artifact).await.report(state)?;
             Ok(Json(UploadProgress { offset: size, complete: true }).into_response())
         }
     }
@@ -158,11 +156,7 @@ pub(crate) async fn upload(
         (status = 200, description = "Artifacts, by digest", body = Artifacts),
         (status = 400, description = "Invalid session id"), CommonErrors,
     ))]
-pub(crate) async fn list(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(session): SessionPath,
-) -> Result<Json<Artifacts>, ApiError> {
+pub(crate) async fn list(SessionView { state, session, .. }: SessionView) -> Result<Json<Artifacts>, ApiError> {
     let artifacts = artifacts_of(&state, &session).await?;
     Ok(Json(Artifacts { artifacts }))
 }
@@ -175,9 +169,7 @@ pub(crate) async fn list(
         (status = 404, description = "No such artifact, or its upload is not complete"),
     ))]
 pub(crate) async fn download(
-    State(state): State<SharedState>,
-    Viewer(client): Viewer,
-    SessionPath(session): SessionPath,
+    SessionView { state, client, session }: SessionView,
     DigestPath(digest): DigestPath,
 ) -> Result<Response, ApiError> {
     let artifact = find(&state, &session, &digest).await?;

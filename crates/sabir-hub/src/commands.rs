@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::audit::AuditEntry;
 use crate::error::{ApiError, NotFound, malformed};
-use crate::extract::{ApiJson, ApiQuery, Operator, SessionPath, Viewer};
+use crate::extract::{ApiJson, ApiQuery, Operator, SessionPath, SessionView};
 use crate::now;
 use crate::openapi::SessionErrors;
 use crate::state::{ReportError as _, SharedState};
@@ -147,9 +147,7 @@ pub(crate) async fn add(
     params(SessionPath, CommandQuery),
     responses((status = 200, description = "Commands in order", body = Commands), SessionErrors))]
 pub(crate) async fn list(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(session): SessionPath,
+    SessionView { state, session, .. }: SessionView,
     ApiQuery(CommandQuery { after }): ApiQuery<CommandQuery>,
 ) -> Result<Json<Commands>, ApiError> {
     state.store.sessions.session(&session).await.report(&state)?.ok_or(NotFound)?;

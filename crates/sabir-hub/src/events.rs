@@ -1,15 +1,14 @@
 //! Single events of a session, and raw lines of its agent.
 
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use sabir_core::view::envelope::read::{Events, Message};
 use sabir_protocol::{Code, Refusal};
 
 use crate::error::{ApiError, NotFound, StoreError};
-use crate::extract::{SeqPath, SessionPath, Viewer};
+use crate::extract::{SeqPath, SessionPath, SessionView};
 use crate::openapi::SessionErrors;
-use crate::state::{ReportError as _, SharedState};
+use crate::state::ReportError as _;
 use crate::store::{RawLineLookup, ReadLimit};
 
 /// Maximum size of an event that is assembled from fragments.
@@ -26,12 +25,7 @@ const PAGE: ReadLimit = ReadLimit { messages: 256, bytes: 1 << 20 };
         (status = 413, description = "The event is too large to be assembled"),
         (status = 500, description = "The message is damaged"),
     ))]
-pub(crate) async fn event(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(session): SessionPath,
-    SeqPath(seq): SeqPath,
-) -> Result<Response, ApiError> {
+pub(crate) async fn event(SessionView { state, session, .. }: SessionView, SeqPath(seq): SeqPath) -> Result<Response, ApiError> {
     let missing = || ApiError(Refusal::new(Code::NotFound, "the message does not exist or has no event"));
     let damaged = || StoreError::Damaged(format!("message {seq} or another fragment of its event is damaged"));
     let before = seq.checked_sub(1).ok_or_else(missing)?;
@@ -82,9 +76,7 @@ pub(crate) async fn event(
         (status = 404, description = "No such session or line, or it is only on the machine of the runner"),
     ))]
 pub(crate) async fn line(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(session): SessionPath,
+    SessionView { state, session, .. }: SessionView,
     SeqPath(number): SeqPath,
 ) -> Result<Response, ApiError> {
     state.store.sessions.session(&session).await.report(&state)?.ok_or(NotFound)?;

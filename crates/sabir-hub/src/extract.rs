@@ -136,8 +136,26 @@ impl FromRequestParts<SharedState> for Operator {
     }
 }
 
-/// The runner of the session in the path, and the store that it writes to.
+/// A request to view the session in the path.
+pub(crate) struct SessionView {
+    pub(crate) state: SharedState,
+    pub(crate) client: Authenticated,
+    pub(crate) session: SessionId,
+}
+
+impl FromRequestParts<SharedState> for SessionView {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &SharedState) -> Result<Self, ApiError> {
+        let Viewer(client) = Viewer::from_request_parts(parts, state).await?;
+        let SessionPath(session) = SessionPath::from_request_parts(parts, state).await?;
+        Ok(Self { state: Arc::clone(state), client, session })
+    }
+}
+
+/// A request of the runner of the session in the path, and the store that it writes to.
 pub(crate) struct Runner {
+    pub(crate) state: SharedState,
     pub(crate) client: Authenticated,
     pub(crate) session: SessionId,
     pub(crate) store: Arc<WriteStore>,
@@ -150,7 +168,7 @@ impl FromRequestParts<SharedState> for Runner {
         let client = Authenticated::from_request_parts(parts, state).await?;
         let SessionPath(session) = SessionPath::from_request_parts(parts, state).await?;
         client.principal.authorize(Permission::Write(&session))?;
-        Ok(Self { client, session, store: Arc::clone(state.write_store()?) })
+        Ok(Self { state: Arc::clone(state), client, session, store: Arc::clone(state.write_store()?) })
     }
 }
 

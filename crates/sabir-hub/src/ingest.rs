@@ -61,7 +61,8 @@ struct Opened {
 }
 
 /// Opens the session of a runner.
-async fn open(state: &AppState, runner: &Runner, hello: Hello, connection: bool) -> Result<Opened, Refusal> {
+async fn open(runner: &Runner, hello: Hello, connection: bool) -> Result<Opened, Refusal> {
+    let state = &runner.state;
     check_hello(&hello, &runner.session)?;
     match runner.store.messages.open_session(hello, connection).await.report(state)? {
         OpenResult::Welcome { epoch, last, connection, commands } => {
@@ -97,13 +98,8 @@ struct CheckedBatch {
 }
 
 /// Decodes a batch and checks its messages.
-async fn check_batch(
-    state: &AppState,
-    frame: &[u8],
-    session: &SessionId,
-    writer: &str,
-    epoch: u32,
-) -> Result<CheckedBatch, Refusal> {
+async fn check_batch(runner: &Runner, frame: &[u8], writer: &str, epoch: u32) -> Result<CheckedBatch, Refusal> {
+    let Runner { state, session, .. } = runner;
     let limit = state.limits.batch_bytes;
     // Reserve memory for the uncompressed messages, whose size is in the header.
     let size = frame.get(20..24).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes));
@@ -155,7 +151,8 @@ fn finish_append(
 }
 
 /// Stores and audits the outcome of a command.
-async fn resolve_command(state: &AppState, runner: &Runner, mut taken: Taken) -> Result<(), Refusal> {
+async fn resolve_command(runner: &Runner, mut taken: Taken) -> Result<(), Refusal> {
+    let state = &runner.state;
     if let Some(reason) = taken.reason.take() {
         taken.reason = Some(reason.chars().take(MAX_REASON_CHARS).collect());
     }

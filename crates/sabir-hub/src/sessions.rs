@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::error::{ApiError, NotFound, StoreError, malformed};
-use crate::extract::{ApiQuery, Authenticated, SessionPath, Viewer};
+use crate::extract::{ApiQuery, Authenticated, SessionPath, SessionView, Viewer};
 use crate::openapi::{CommonErrors, SessionErrors};
 use crate::state::{AppState, ReportError as _, SharedState, stopping};
 use crate::store::{ReadLimit, SessionFilter, SessionRecord, StoredMessage};
@@ -168,12 +168,8 @@ pub(crate) async fn agents(State(state): State<SharedState>, _: Viewer) -> Resul
 #[utoipa::path(get, path = "/v1/sessions/{session}", operation_id = "getSession", tag = "sessions",
     params(SessionPath),
     responses((status = 200, description = "The session", body = SessionInfo), SessionErrors))]
-pub(crate) async fn get(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(id): SessionPath,
-) -> Result<Json<SessionInfo>, ApiError> {
-    let session = state.store.sessions.session(&id).await.report(&state)?;
+pub(crate) async fn get(SessionView { state, session, .. }: SessionView) -> Result<Json<SessionInfo>, ApiError> {
+    let session = state.store.sessions.session(&session).await.report(&state)?;
     Ok(Json(SessionInfo::new(&state, session.ok_or(NotFound)?)))
 }
 
@@ -201,11 +197,7 @@ pub(crate) struct Results {
 #[utoipa::path(get, path = "/v1/sessions/{session}/result", operation_id = "getResults", tag = "sessions",
     params(SessionPath),
     responses((status = 200, description = "The results so far", body = Results), SessionErrors))]
-pub(crate) async fn results(
-    State(state): State<SharedState>,
-    _: Viewer,
-    SessionPath(id): SessionPath,
-) -> Result<Json<Results>, ApiError> {
+pub(crate) async fn results(SessionView { state, session: id, .. }: SessionView) -> Result<Json<Results>, ApiError> {
     let last = state.store.messages.last_seq(&id).await.report(&state)?.ok_or(NotFound)?;
     // Results take much memory, so few are computed at the same time.
     let _permit = state.result_permits.acquire().await.map_err(|_| stopping())?;
@@ -246,13 +238,8 @@ pub(crate) struct LogQuery {
         (status = 200, description = "The messages so far", body = String, content_type = "application/x-ndjson"),
         SessionErrors,
     ))]
-pub(crate) async fn log(
-    State(state): State<SharedState>,
-    Viewer(client): Viewer,
-    SessionPath(id): SessionPath,
-    ApiQuery(query): ApiQuery<LogQuery>,
-) -> Result<Response, ApiError> {
-    log_response(state, client, id, query, false).await
+pub(crate) async fn log(view: SessionView, ApiQuery(query): ApiQuery<LogQuery>) -> Result<Response, ApiError> {
+    log_response(view.state, view.client, view.session, query, false).await
 }
 
 /// A response with the messages of a session. Damaged messages are replaced by gaps; with `undamaged`, the response is aborted

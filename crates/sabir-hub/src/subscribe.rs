@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::extract::FromRequestParts;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{FromRequestParts, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
@@ -29,7 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::error::{ApiError, NotFound, malformed};
-use crate::extract::{ApiQuery, Authenticated, SessionPath, Viewer};
+use crate::extract::{ApiQuery, Authenticated, SessionPath, SessionView};
 use crate::openapi::SessionErrors;
 use crate::state::{AppState, ReportError as _, SharedState, stopping};
 use crate::store::{ReadLimit, SessionHead, StoredMessage};
@@ -77,8 +77,7 @@ impl MessageKind {
 
 /// A client that subscribes to the session in the path.
 pub(crate) struct Subscriber {
-    client: Authenticated,
-    session: SessionId,
+    view: SessionView,
     /// Number of the last message that the client has received, from `Last-Event-ID`.
     last_event_id: Option<u64>,
 }
@@ -87,8 +86,7 @@ impl FromRequestParts<SharedState> for Subscriber {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &SharedState) -> Result<Self, ApiError> {
-        let Viewer(client) = Viewer::from_request_parts(parts, state).await?;
-        let SessionPath(session) = SessionPath::from_request_parts(parts, state).await?;
+        let view = SessionView::from_request_parts(parts, state).await?;
         let last_event_id = match parts.headers.get("last-event-id") {
             Some(value) => {
                 let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
@@ -96,7 +94,7 @@ impl FromRequestParts<SharedState> for Subscriber {
             }
             None => None,
         };
-        Ok(Self { client, session, last_event_id })
+        Ok(Self { view, last_event_id })
     }
 }
 
@@ -125,8 +123,8 @@ struct Subscription {
 }
 
 impl Subscription {
-    async fn new(state: SharedState, subscriber: Subscriber, query: SubscriptionQuery) -> Result<Self, ApiError> {
-        let Subscriber { client, session, last_event_id } = subscriber;
+    async fn new(subscriber: Subscriber, query: SubscriptionQuery) -> Result<Self, ApiError> {
+        let Subscriber { view: SessionView { state, client, session }, last_event_id } = subscriber;
         let permit = permit(&state)?;
         let head = state.store.messages.watch(&session).await.report(&state)?.ok_or(NotFound)?;
         let after = last_event_id.or(query.after).unwrap_or(0);
@@ -187,13 +185,8 @@ impl Subscription {
         (status = 200, description = "Messages; the id of an event is the message number", body = String, content_type = "text/event-stream"),
         SessionErrors,
     ))]
-pub(crate) async fn events(
-    State(state): State<SharedState>,
-    subscriber: Subscriber,
-    ApiQuery(query): ApiQuery<SubscriptionQuery>,
-) -> Result<Response, ApiError> {
-    let subscription = Subscription::new(state, subscriber, query).await?;
-    Ok(event_stream(Some(RETRY), subscription))
+pub(crate) async fn events(subscriber: Subscriber, ApiQuery(query): ApiQuery<SubscriptionQuery>) -> Result<Response, ApiError> {
+    Ok(event_stream(Some(RETRY), Subscription::new(subscriber, query).await?))
 }
 
 /// Source of the events of a stream.
@@ -236,12 +229,11 @@ fn encode(page: &[StoredMessage]) -> Bytes {
     params(SessionPath, SubscriptionQuery),
     responses((status = 101, description = "Switch to the WebSocket protocol"), SessionErrors))]
 pub(crate) async fn websocket(
-    State(state): State<SharedState>,
     subscriber: Subscriber,
     ApiQuery(query): ApiQuery<SubscriptionQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let subscription = Subscription::new(state, subscriber, query).await?;
+    let subscription = Subscription::new(subscriber, query).await?;
     let upgrade = upgrade.map_err(|_| malformed("not a WebSocket request"))?;
     let upgrade = upgrade.max_message_size(4 << 10).read_buffer_size(4 << 10).write_buffer_size(16 << 10);
     Ok(upgrade.on_upgrade(move |socket| deliver(subscription, socket)))

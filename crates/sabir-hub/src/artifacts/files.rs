@@ -135,8 +135,7 @@ pub(super) fn quota_exceeded(state: &AppState) -> ApiError {
 
 /// Appends bytes to an upload, and verifies the digest when it is complete.
 pub(super) async fn write(
-    state: &AppState,
-    Runner { client, session, .. }: &Runner,
+    Runner { state, client, session, .. }: &Runner,
     artifact: &Artifact,
     offset: u64,
     body: Body,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -60,12 +60,11 @@ fn response(status: StatusCode, value: &impl Serialize) -> Response {
         (status = 413, description = "The body is too large"), RunnerErrors,
     ))]
 pub(crate) async fn hello(
-    State(state): State<SharedState>,
     HttpRunner(runner): HttpRunner,
     ApiJson(frame): ApiJson<FromShell, MAX_BODY>,
 ) -> Result<Response, ApiError> {
     let FromShell::Hello(hello) = frame else { return Err(malformed("the body must be a hello")) };
-    let welcome = open(&state, &runner, hello, false).await?.welcome;
+    let welcome = open(&runner, hello, false).await?.welcome;
     Ok(response(StatusCode::OK, &FromHub::Welcome(welcome)))
 }
 
@@ -82,12 +81,7 @@ pub(crate) async fn hello(
         (status = 409, description = "Messages are missing, or another runner writes this session", body = Object),
         (status = 413, description = "The batch is too large"), RunnerErrors,
     ))]
-pub(crate) async fn batches(
-    State(state): State<SharedState>,
-    HttpRunner(runner): HttpRunner,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
+pub(crate) async fn batches(HttpRunner(runner): HttpRunner, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::CONTENT_TYPE.as_str()).is_none_or(|kind| kind.split(';').next().map(str::trim) != Some(BATCH_TYPE)) {
         return Err(malformed(format_args!("the content type of a batch is {BATCH_TYPE}")));
@@ -96,11 +90,11 @@ pub(crate) async fn batches(
     check_writer(writer)?;
     let epoch = text(EPOCH_HEADER).and_then(|epoch| epoch.parse().ok()).filter(|epoch| *epoch > 0);
     let epoch = epoch.ok_or_else(|| malformed("Sabir-Epoch must be a number from 1"))?;
-    let frame = read_body(&state, body, state.limits.batch_bytes + HEAD).await?;
-    let batch = check_batch(&state, &frame, &runner.session, writer, epoch).await?;
+    let frame = read_body(&runner.state, body, runner.state.limits.batch_bytes + HEAD).await?;
+    let batch = check_batch(&runner, &frame, writer, epoch).await?;
     let result = runner.store.messages.append(batch.request.clone()).await;
     drop(batch.memory);
-    match finish_append(&state, &batch.request, result)? {
+    match finish_append(&runner.state, &batch.request, result)? {
         AppendResult::Stored { last, .. } => Ok(response(StatusCode::OK, &FromHub::Ack { last })),
         AppendResult::Gap { expected } => Ok(response(StatusCode::CONFLICT, &FromHub::Gap { expected })),
         AppendResult::Refused(refusal) => Err(refusal.into()),
@@ -130,8 +124,7 @@ struct PendingCommands {
     params(SessionPath, HttpRunner, PendingQuery),
     responses((status = 200, description = "The commands; none after a timeout", body = Object), RunnerErrors))]
 pub(crate) async fn commands(
-    State(state): State<SharedState>,
-    HttpRunner(Runner { client, session, store }): HttpRunner,
+    HttpRunner(Runner { state, client, session, store }): HttpRunner,
     ApiQuery(PendingQuery { after, wait }): ApiQuery<PendingQuery>,
 ) -> Result<Response, ApiError> {
     let head = state.store.messages.watch(&session).await.report(&state)?;
@@ -171,8 +164,7 @@ pub(crate) async fn commands(
         (status = 404, description = "No such session"), RunnerErrors,
     ))]
 pub(crate) async fn log(
-    State(state): State<SharedState>,
-    HttpRunner(Runner { client, session, .. }): HttpRunner,
+    HttpRunner(Runner { state, client, session, .. }): HttpRunner,
     ApiQuery(query): ApiQuery<LogQuery>,
 ) -> Result<Response, ApiError> {
     log_response(state, client, session, query, true).await
@@ -187,12 +179,11 @@ pub(crate) async fn log(
         (status = 413, description = "The body is too large"), RunnerErrors,
     ))]
 pub(crate) async fn taken(
-    State(state): State<SharedState>,
     HttpRunner(runner): HttpRunner,
     ApiJson(frame): ApiJson<FromShell, MAX_BODY>,
 ) -> Result<Response, ApiError> {
     let FromShell::Taken(taken) = frame else { return Err(malformed("the body must be a taken")) };
     let number = taken.order;
-    resolve_command(&state, &runner, taken).await?;
+    resolve_command(&runner, taken).await?;
     Ok(response(StatusCode::OK, &serde_json::json!({ "order": number })))
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::HeaderValue;
@@ -22,7 +21,7 @@ use crate::error::{ApiError, StoreError, malformed};
 use crate::extract::{Runner, SessionPath};
 use crate::live_cache::Connected;
 use crate::openapi::RunnerErrors;
-use crate::state::{ReportError as _, SharedState};
+use crate::state::ReportError as _;
 use crate::store::{AppendRequest, AppendResult, SessionHead};
 
 /// Maximum number of batches that a connection has in flight.
@@ -41,7 +40,6 @@ const BATCH_COST: f64 = 0.1;
         RunnerErrors,
     ))]
 pub(crate) async fn connect(
-    State(state): State<SharedState>,
     runner: Runner,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -51,9 +49,9 @@ pub(crate) async fn connect(
     }
     upgrade.set_selected_protocol(HeaderValue::from_static(SUBPROTOCOL));
     // Frames may exceed the batch limit, so that a large batch gets an error of the protocol. Even larger ones abort the connection.
-    let max = 2 * state.limits.batch_bytes + HEAD;
+    let max = 2 * runner.state.limits.batch_bytes + HEAD;
     let upgrade = upgrade.max_message_size(max).max_frame_size(max).read_buffer_size(16 << 10).write_buffer_size(0);
-    Ok(upgrade.on_upgrade(move |socket| serve(state, runner, socket)))
+    Ok(upgrade.on_upgrade(move |socket| serve(runner, socket)))
 }
 
 /// A batch that is being stored.
@@ -73,8 +71,9 @@ impl From<Refusal> for End {
     }
 }
 
-async fn serve(state: SharedState, runner: Runner, mut socket: WebSocket) {
-    let end = run(&state, &runner, &mut socket).await.err().unwrap_or(End::Normal);
+async fn serve(runner: Runner, mut socket: WebSocket) {
+    let state = &runner.state;
+    let end = run(&runner, &mut socket).await.err().unwrap_or(End::Normal);
     if let End::Refused(refusal) = &end {
         state.audit.count_response(&runner.client.principal.audit_name(), refusal.code.status());
     }
@@ -103,7 +102,6 @@ async fn serve(state: SharedState, runner: Runner, mut socket: WebSocket) {
 
 /// A connection after its hello.
 struct Connection<'c> {
-    state: &'c SharedState,
     runner: &'c Runner,
     socket: &'c mut WebSocket,
     writer: String,
@@ -123,7 +121,8 @@ struct Connection<'c> {
     _connected: Connected,
 }
 
-async fn run(state: &SharedState, runner: &Runner, socket: &mut WebSocket) -> Result<(), End> {
+async fn run(runner: &Runner, socket: &mut WebSocket) -> Result<(), End> {
+    let state = &runner.state;
     let rate_limit_key = format!("{} {} frames", runner.client.principal.rate_limit_key(), runner.session);
     let no_hello = || Refusal::new(Code::Malformed, "the first frame must be a hello");
     let first = async {
@@ -143,7 +142,7 @@ async fn run(state: &SharedState, runner: &Runner, socket: &mut WebSocket) -> Re
         refusal = state.stopping() => return Err(refusal.into()),
     };
     let Ok(FromShell::Hello(hello)) = serde_json::from_str(&text) else { return Err(no_hello().into()) };
-    Connection::open(state, runner, socket, rate_limit_key, hello).await?.run().await
+    Connection::open(runner, socket, rate_limit_key, hello).await?.run().await
 }
 
 /// The next frame; `None` at the end of the connection.
@@ -163,19 +162,12 @@ async fn next_frame(socket: &mut WebSocket) -> Result<Option<Message>, End> {
 
 impl<'c> Connection<'c> {
     /// Opens the session and answers the hello.
-    async fn open(
-        state: &'c SharedState,
-        runner: &'c Runner,
-        socket: &'c mut WebSocket,
-        rate_limit_key: String,
-        hello: Hello,
-    ) -> Result<Self, End> {
-        let writer = hello.writer.clone();
-        let Opened { welcome, connection } = open(state, runner, hello, true).await?;
+    async fn open(runner: &'c Runner, socket: &'c mut WebSocket, rate_limit_key: String, hello: Hello) -> Result<Self, End> {
+        let (state, writer) = (&runner.state, hello.writer.clone());
+        let Opened { welcome, connection } = open(runner, hello, true).await?;
         let head = state.store.messages.watch(&runner.session).await.report(state)?;
         let head = head.ok_or_else(|| Refusal::new(Code::Internal, "internal error: the session does not exist"))?;
         let mut connection = Connection {
-            state,
             runner,
             socket,
             writer,
@@ -197,7 +189,8 @@ impl<'c> Connection<'c> {
     }
 
     async fn run(mut self) -> Result<(), End> {
-        let (state, heartbeat) = (self.state, self.state.limits.heartbeat);
+        let state = &self.runner.state;
+        let heartbeat = state.limits.heartbeat;
         let mut stopping = pin!(state.stopping());
         let mut revoked = pin!(state.authenticator.until_revoked(&self.runner.client.principal));
         loop {
@@ -242,7 +235,7 @@ impl<'c> Connection<'c> {
         }
         if head.last_command > self.last_command {
             let store = &self.runner.store.commands;
-            let commands = store.commands(&self.runner.session, self.last_command).await.report(self.state)?;
+            let commands = store.commands(&self.runner.session, self.last_command).await.report(&self.runner.state)?;
             for stored in commands {
                 self.last_command = self.last_command.max(stored.command.order);
                 if stored.outcome.is_none() {
@@ -256,7 +249,7 @@ impl<'c> Connection<'c> {
     async fn handle_frame(&mut self, frame: Message) -> Result<(), End> {
         match frame {
             Message::Binary(frame) => {
-                let batch = check_batch(self.state, &frame, &self.runner.session, &self.writer, self.epoch).await?;
+                let batch = check_batch(self.runner, &frame, &self.writer, self.epoch).await?;
                 // The store queues the batch here, so batches stay in order.
                 let append = self.runner.store.messages.append(batch.request.clone());
                 self.in_flight.push_back(Box::pin(async move {
@@ -267,7 +260,7 @@ impl<'c> Connection<'c> {
             }
             Message::Text(text) => match serde_json::from_str(&text) {
                 Ok(FromShell::Hello(hello)) => self.handle_hello(hello).await?,
-                Ok(FromShell::Taken(taken)) => resolve_command(self.state, self.runner, taken).await?,
+                Ok(FromShell::Taken(taken)) => resolve_command(self.runner, taken).await?,
                 Ok(FromShell::Heartbeat {} | FromShell::Unknown) => {}
                 Err(error) => return Err(Refusal::new(Code::Malformed, format!("invalid text frame: {error}")).into()),
             },
@@ -279,14 +272,14 @@ impl<'c> Connection<'c> {
     /// Handles another hello: after epoch 0, a runner sends the epoch that it was given once its log is ready.
     async fn handle_hello(&mut self, hello: Hello) -> Result<(), End> {
         let writer = hello.writer.clone();
-        let Opened { welcome, connection } = open(self.state, self.runner, hello, true).await?;
+        let Opened { welcome, connection } = open(self.runner, hello, true).await?;
         (self.writer, self.epoch, self.number) = (writer, welcome.epoch, connection);
         self.last_command = welcome.orders.last().map_or(0, |command| command.order).max(self.last_command);
         self.send(&FromHub::Welcome(welcome)).await
     }
 
     async fn handle_append(&mut self, request: &AppendRequest, result: Result<AppendResult, StoreError>) -> Result<(), End> {
-        match finish_append(self.state, request, result)? {
+        match finish_append(&self.runner.state, request, result)? {
             AppendResult::Stored { last, .. } => self.send(&FromHub::Ack { last }).await,
             AppendResult::Gap { expected } => self.send(&FromHub::Gap { expected }).await,
             AppendResult::Refused(refusal) => Err(refusal.into()),
@@ -296,7 +289,7 @@ impl<'c> Connection<'c> {
     async fn send(&mut self, frame: &FromHub) -> Result<(), End> {
         let text = serde_json::to_string(frame).map_err(|_| End::Normal)?;
         // A runner that does not read for three heartbeats counts as gone.
-        let sent = timeout(3 * self.state.limits.heartbeat, self.socket.send(Message::Text(text.into()))).await;
+        let sent = timeout(3 * self.runner.state.limits.heartbeat, self.socket.send(Message::Text(text.into()))).await;
         self.last_sent = Instant::now();
         if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(End::Normal) }
     }

@@ -10,7 +10,6 @@
 use std::fmt::Write as _;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::response::Response;
 use sabir_core::fold::timeline::{Clipping, merged};
 use sabir_core::view::envelope::timeline::LogTimeline;
@@ -21,7 +20,6 @@ use super::{EventSource, KEEP_ALIVE, RETRY, Subscriber, Subscription, Subscripti
 use crate::error::ApiError;
 use crate::extract::{ApiQuery, SessionPath};
 use crate::openapi::SessionErrors;
-use crate::state::SharedState;
 use crate::store::ReadLimit;
 
 /// Size of one page.
@@ -54,11 +52,10 @@ struct TimelineSubscription {
         SessionErrors,
     ))]
 pub(crate) async fn timeline(
-    State(state): State<SharedState>,
     subscriber: Subscriber,
     ApiQuery(TimelineQuery { after }): ApiQuery<TimelineQuery>,
 ) -> Result<Response, ApiError> {
-    let mut messages = Subscription::new(state, subscriber, SubscriptionQuery { after, only: None }).await?;
+    let mut messages = Subscription::new(subscriber, SubscriptionQuery { after, only: None }).await?;
     let received = std::mem::take(&mut messages.after);
     messages.page = PAGE;
     let subscription = TimelineSubscription { messages, timeline: LogTimeline::default(), received, live: false };

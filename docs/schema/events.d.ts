@@ -27,6 +27,11 @@ export type RunEvent =
 /** The first event of every run. */
 export interface StartedEvent extends EventHead {
   kind: "started";
+  /**
+   * How the agent composes the token counts that it shows itself; absent when its input excludes cached tokens and its
+   * output includes reasoning, as here.
+   */
+  accounting?: Accounting;
   /** Id of the agent, e.g. `claude-code`. */
   agent: string;
   /** Its version, where it is known before the agent says anything. */
@@ -288,6 +293,14 @@ export interface ExitedEvent extends EventHead {
   timeout?: Timeout;
   /** Number of turns as the agent counts them. */
   turns?: number;
+}
+
+/** How an agent composes the token counts that it shows, so that they can be shown the same way. */
+export interface Accounting {
+  /** Its input count includes cached tokens. */
+  inputIncludesCache: boolean;
+  /** Its output count excludes reasoning tokens. */
+  outputExcludesReasoning: boolean;
 }
 
 /** A range of UTF-8 bytes in a file. */

@@ -16,21 +16,21 @@ use sabir_core::laws::{self, Laws};
 use sabir_core::line::{self, LineBuffer, RawLine, Source};
 
 /// The agents of this process; `None` is `auto`.
-fn agents() -> &'static [Option<&'static Agent>] {
-    static AGENTS: OnceLock<Vec<Option<&'static Agent>>> = OnceLock::new();
+fn agents() -> &'static [Option<Arc<Agent>>] {
+    static AGENTS: OnceLock<Vec<Option<Arc<Agent>>>> = OnceLock::new();
     AGENTS.get_or_init(|| match std::env::var("SABIR_FUZZ_AGENTS") {
         Ok(names) => names
             .split(',')
-            .map(|name| (name != "auto").then(|| agent::find(name).unwrap_or_else(|| panic!("no agent is called `{name}`"))))
+            .map(|name| (name != "auto").then(|| sabir_agents::builtin().find(name).unwrap_or_else(|| panic!("no agent is called `{name}`"))))
             .collect(),
-        Err(_) => agent::ALL.iter().map(Some).chain([None]).collect(),
+        Err(_) => sabir_agents::builtin().iter().map(Some).chain([None]).collect(),
     })
 }
 
 fuzz_target!(|bytes: &[u8]| -> Corpus {
     let [agent, how, stream @ ..] = bytes else { return Corpus::Reject };
     let agent = agents()[usize::from(*agent) % agents().len()];
-    let start = Start { agent, ..Start::auto() };
+    let start = Start { agent, ..Start::detect(builtin()) };
     let end = End {
         exit_code: [None, Some(0), Some(1), None][usize::from(how >> 6)],
         cancelled: how & 0x20 != 0,

@@ -5,7 +5,7 @@ mod output;
 use std::fmt::{self, Display};
 use std::fs;
 
-use sabir_core::event::{Change, EventKind, Outcome, ToolStatus};
+use sabir_core::event::{Change, EventKind, Exited, Outcome, TextDelta, ThinkingDelta, ToolStatus, Unrecognized};
 use sabir_core::launch::Permission;
 use sabir_core::laws;
 use serde::Serialize;
@@ -151,8 +151,8 @@ fn texts(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
     let mut thought = String::new();
     for event in &seen.events {
         match &event.kind {
-            EventKind::Text { delta, .. } => said.push_str(delta),
-            EventKind::Thinking { delta, .. } => thought.push_str(delta),
+            EventKind::Text(TextDelta { delta, .. }) => said.push_str(delta),
+            EventKind::Thinking(ThinkingDelta { delta, .. }) => thought.push_str(delta),
             _ => {}
         }
     }
@@ -334,13 +334,13 @@ fn stream(seen: &Seen, differs: &mut impl FnMut(Aspect, String)) {
         differs(Aspect::Stream, format!("{} lines are no events: {line}", seen.garbage.len()));
     }
     let unrecognized = seen.events.iter().find_map(|event| match &event.kind {
-        EventKind::Unrecognized { raw, .. } => Some(raw),
+        EventKind::Unrecognized(Unrecognized { raw, .. }) => Some(raw),
         _ => None,
     });
     if let Some(raw) = unrecognized {
         differs(Aspect::Stream, format!("{} lines were not understood: {raw}", seen.result.unrecognized.lines));
     }
-    let quiescent = seen.events.iter().any(|event| matches!(event.kind, EventKind::Exited { quiescent: Some(true), .. }));
+    let quiescent = seen.events.iter().any(|event| matches!(event.kind, EventKind::Exited(Exited { quiescent: Some(true), .. })));
     if seen.left.is_some() && !quiescent {
         differs(Aspect::Processes, "the run does not say that nothing is left".to_owned());
     }

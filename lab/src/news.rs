@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sabir_core::agent;
 use sabir_core::drift::{Drift, Shapes};
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, Unrecognized};
 
 use crate::trial::Seen;
 
@@ -30,14 +29,15 @@ impl News {
 
 /// What is new in a run of that agent.
 pub fn find(id: &str, seen: &Seen) -> News {
-    let mut drift = Drift::new(Shapes::parse(agent::find(id).map_or("", |agent| agent.shapes)));
+    let registry = sabir_agents::builtin();
+    let mut drift = Drift::new(Shapes::parse(registry.find(id).map_or("", |agent| &agent.shapes)));
     String::from_utf8_lossy(&seen.raw).lines().for_each(|line| drift.line(line));
     let mut news = News::default();
     for (shape, found) in drift.news() {
         news.fields.insert(shape.clone(), found.count);
     }
     for event in &seen.events {
-        if let EventKind::Unrecognized { r#type, .. } = &event.kind {
+        if let EventKind::Unrecognized(Unrecognized { r#type, .. }) = &event.kind {
             *news.types.entry(r#type.as_deref().unwrap_or("(no type)").to_owned()).or_default() += 1;
         }
     }

@@ -40,7 +40,7 @@ const LONGEST: usize = 400;
 
 /// The fixtures of this repository.
 pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sabir-core/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sabir-agents/fixtures")
 }
 
 /// Writes `input` and `case.toml` of a run; what must come out is for the tests of the core to say, and for people to read.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sabir_core::agent;
-
 use crate::check::{Aspect, Difference};
 use crate::cli::{Exception, Recipe};
 use crate::news::News;
@@ -68,7 +66,8 @@ pub fn judge(exceptions: &[Exception], scenario: &str, differences: &[Difference
 /// Why a CLI is not told a scenario, if so.
 pub fn not_applicable(recipe: &Recipe, scenario: &Scenario) -> Option<&'static str> {
     let whole = |exception: &&Exception| exception.aspect == Aspect::Run && exception.scenarios.contains(&scenario.name);
-    let claimed = agent::find(recipe.id).map_or(&[][..], |agent| agent.launch.can.permissions);
+    let registry = sabir_agents::builtin();
+    let claimed = registry.find(recipe.id).map_or(&[][..], |agent| &agent.launch.capabilities.permissions);
     let refused = scenario.runs.iter().any(|run| !claimed.contains(&run.permission));
     let why = recipe.exceptions.iter().find(whole).map(|exception| exception.why);
     why.or_else(|| refused.then_some("`sabir run` does not promise that level for it, and refuses."))

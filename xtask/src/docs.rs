@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use sabir_core::agent;
 use sabir_core::event::Event;
-use sabir_core::history::Root;
+use sabir_core::history::LogRoot;
 use serde_json::Value;
 
 use crate::schema::schema_of;
@@ -87,16 +86,19 @@ fn table(name: &str) -> Result<String> {
         "agents" => Ok(agents()),
         "capabilities" => Ok(capabilities()),
         "histories" => Ok(histories()),
+        "keys" => keys(),
         "kinds" => kinds(),
         "words" => words(),
-        other => bail!("there is no table `{other}`; there are `agents`, `capabilities`, `histories`, `kinds` and `words`"),
+        other => {
+            bail!("there is no table `{other}`; there are `agents`, `capabilities`, `histories`, `keys`, `kinds` and `words`")
+        }
     }
 }
 
 /// Every agent and the dialects that are read.
 fn agents() -> String {
     let mut text = String::from("| agent | id | also | dialects |\n|---|---|---|---|\n");
-    for agent in agent::ALL {
+    for agent in &sabir_agents::builtin() {
         let also: Vec<String> = agent.aliases.iter().map(|alias| format!("`{alias}`")).collect();
         let dialects: Vec<String> =
             agent.dialects.iter().map(|dialect| format!("{} ({})", dialect.name, dialect.about)).collect();
@@ -111,8 +113,8 @@ fn capabilities() -> String {
         String::from("| agent | model | resume | continue | permission | max-turns | max-cost | recorded versions |\n");
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     let mark = |can: bool| if can { "yes" } else { "" };
-    for agent in agent::ALL {
-        let can = &agent.launch.can;
+    for agent in &sabir_agents::builtin() {
+        let can = &agent.launch.capabilities;
         let levels: Vec<&str> = can.permissions.iter().map(|level| level.name()).collect();
         let _ = writeln!(
             text,
@@ -124,7 +126,7 @@ fn capabilities() -> String {
             levels.join(", "),
             mark(can.max_turns),
             mark(can.max_cost),
-            agent.launch.recorded.join(", "),
+            agent.launch.recorded_versions.join(", "),
         );
     }
     text
@@ -133,18 +135,25 @@ fn capabilities() -> String {
 /// Where agents keep their logs.
 fn histories() -> String {
     let mut text = String::from("| agent | folder or database | moved by |\n|---|---|---|\n");
-    for agent in agent::ALL {
-        let Some(history) = &agent.history else { continue };
-        let path = |root: &Root| {
-            ["~", root.home, root.below].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/")
+    for agent in &sabir_agents::builtin() {
+        let Some(log) = &agent.log else { continue };
+        let path = |root: &LogRoot| {
+            ["~", &*root.home_dir, &*root.subpath].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
         };
-        let mut paths: Vec<String> = history.roots.iter().map(|root| format!("`{}`", path(root))).collect();
-        let mut variables: Vec<String> = history.roots.iter().filter_map(|root| Some(format!("`{}`", root.variable?))).collect();
+        let mut paths: Vec<String> = log.roots.iter().map(|root| format!("`{}`", path(root))).collect();
+        let mut variables: Vec<String> =
+            log.roots.iter().filter_map(|root| Some(format!("`{}`", root.env_var.as_ref()?))).collect();
         paths.dedup();
         variables.dedup();
         let _ = writeln!(text, "| `{}` | {} | {} |", agent.id, paths.join(", "), variables.join(", "));
     }
     text
+}
+
+/// The keys of the terminal UI. A test of that crate keeps the file equal to its key table, so that this command need not build it.
+fn keys() -> Result<String> {
+    let path = "crates/sabir-tui/tests/it/keys.md";
+    std::fs::read_to_string(crate::root().join(path)).with_context(|| format!("could not read {path}"))
 }
 
 /// Every kind of event and its fields; a question mark says that a field may be absent.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use sabir_core::agent;
 
 use crate::process::{self, cargo, shown};
 
@@ -74,10 +73,10 @@ fn names() -> String {
 fn seed(name: &str, agents: &[&str]) -> Result<PathBuf> {
     let corpus = crate::root().join("fuzz/corpus").join(name);
     std::fs::create_dir_all(&corpus)?;
-    for agent in agent::ALL {
-        let own = agents.iter().position(|name| *name == agent.id.0);
+    for agent in &sabir_agents::builtin() {
+        let own = agents.iter().position(|name| *name == agent.id.as_str());
         let Some(index) = own.or_else(|| agents.iter().position(|name| *name == "auto")) else { continue };
-        let fixtures = crate::root().join("crates/sabir-core/fixtures").join(agent.id.0);
+        let fixtures = crate::root().join("crates/sabir-agents/fixtures").join(agent.id.as_str());
         for case in std::fs::read_dir(fixtures).into_iter().flatten() {
             let case = case?.path();
             let Ok(input) = std::fs::read(case.join("input")) else { continue };

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use sabir_core::agent;
 use sabir_core::drift::{Drift, Shapes};
 
 #[derive(clap::Args)]
@@ -18,8 +17,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let agent = agent::find(&arguments.agent).with_context(|| format!("there is no agent named {}", arguments.agent))?;
-    let folder = crate::root().join("crates/sabir-core/src/agent").join(agent.id.0.replace('-', "_"));
+    let registry = sabir_agents::builtin();
+    let agent = registry.find(&arguments.agent).with_context(|| format!("there is no agent named {}", arguments.agent))?;
+    let folder = crate::root().join("crates/sabir-agents/src").join(agent.id.as_str().replace('-', "_"));
     let path = folder.join("shapes.txt");
     let list = fs::read_to_string(&path).with_context(|| format!("{} has no list of shapes", agent.id))?;
     let mut drift = Drift::new(Shapes::parse(&list));

@@ -1,30 +1,31 @@
 //! Texts cut at a number of bytes, but never within a character.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hasher as _};
+
+use crate::history::id_of;
 
 /// Longest id or name that a fold keeps as it is, in bytes.
 const NAME_BYTES: usize = 256;
 /// What stands for the rest of a text that was cut.
-const ELLIPSIS: char = '…';
+pub(crate) const ELLIPSIS: char = '…';
 
 /// The last place up to `at` where a character begins, or the end.
-pub(crate) fn before(text: &str, at: usize) -> usize {
+pub fn before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|place| text.is_char_boundary(*place)).unwrap_or(0)
 }
 
 /// The first place from `at` on where a character begins, or the end.
-pub(crate) fn after(text: &str, at: usize) -> usize {
+pub fn after(text: &str, at: usize) -> usize {
     (at..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }
 
 /// At most so many bytes of the beginning.
-pub(crate) fn head(text: &str, bytes: usize) -> &str {
+pub fn head(text: &str, bytes: usize) -> &str {
     &text[..before(text, bytes)]
 }
 
 /// At most so many bytes; a text that was cut ends with an ellipsis.
-pub(crate) fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
+pub fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
     }
@@ -35,7 +36,7 @@ pub(crate) fn ellipsis(text: &str, bytes: usize) -> Cow<'_, str> {
 
 /// An id or name of bounded size. Of a longer one it is the beginning, an ellipsis and a digest of all of it, so that the
 /// same names stay the same and different ones different.
-pub(crate) fn name(text: &str) -> Cow<'_, str> {
+pub fn name(text: &str) -> Cow<'_, str> {
     if text.len() <= NAME_BYTES {
         return Cow::Borrowed(text);
     }
@@ -45,11 +46,10 @@ pub(crate) fn name(text: &str) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
-/// Digest of an id of any length, for who only compares ids of one run.
-pub(crate) fn digest(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    hasher.finish()
+/// Digest of an id of any length. It is the same in every build: names that were cut are stored with it, in the overviews
+/// of a hub.
+pub fn digest(text: &str) -> u64 {
+    id_of(text)
 }
 
 #[cfg(test)]
@@ -63,6 +63,7 @@ mod tests {
         assert!(name(&one).len() <= NAME_BYTES && name(&one).contains('…'));
         assert_ne!(name(&one), name(&other));
         assert_eq!(name(&one), name(&one.clone()));
+        assert!(name(&one).ends_with("…2f9e218a22317657"), "the digest stays the same: {}", name(&one));
         assert_eq!(name("claude-opus-4-5"), "claude-opus-4-5");
         assert_eq!(name(&"x".repeat(NAME_BYTES)), "x".repeat(NAME_BYTES));
         assert_eq!((ellipsis("äöü", 6), ellipsis("äöü", 5)), ("äöü".into(), "ä…".into()));

@@ -12,57 +12,64 @@ mod outcome;
 mod tools;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::agent::{self, AgentId, Form};
-use crate::dialect::{Dialect, End, Fact, Facts, Recorded};
-use crate::event::{ChangeSource, Detection, Event, EventKind, RunId, Text, ToolStatus};
+use crate::agent::{Accounting, Agent, AgentId, DialectSpec, Form, Registry};
+use crate::dialect::{Dialect, End, Fact, Facts, RecordingHeader};
+use crate::event::{
+    Activity, ChangeSource, Detection, ErrorEvent, Event, EventKind, FileChange, RunId, Started, Text, TextDelta, ThinkingDelta,
+    ToolEnd, ToolKind, ToolStart, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Usage,
+};
 use crate::line::{Line, Source};
 use crate::time::Timestamp;
 
 use detect::{Choice, Detector, Item, Step};
 use tools::{Begun, Tools};
 
-pub use detect::{UNKNOWN_AGENT, guess};
+pub use detect::{TEXT_AGENT, UNKNOWN_AGENT};
 
 /// Standard error and other lines for people are cut to this many characters.
 pub const ACTIVITY_CHARACTERS: usize = 240;
 
-/// What is known of a run before its first line.
+/// What is known about a run before its first line.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// Names the run in every event.
+    /// Identifier of the run, carried by every event.
     pub run_id: RunId,
-    /// The agent, or `None` to find it from the stream.
-    pub agent: Option<&'static agent::Agent>,
-    /// Its dialect, or `None` to find it from the stream.
-    pub dialect: Option<agent::DialectEntry>,
-    /// Its version, where it is known.
+    /// The agent, or `None` to detect it from the stream.
+    pub agent: Option<Arc<Agent>>,
+    /// The agents among which to detect.
+    pub registry: Registry,
+    /// The dialect, or `None` to detect it from the stream.
+    pub dialect: Option<DialectSpec>,
+    /// The agent's version, if known.
     pub agent_version: Option<String>,
     /// When the run started.
     pub at: Option<Timestamp>,
     /// The agent was asked for more than plain text, so plain text is not its answer.
     pub structured: bool,
-    /// The run takes up an earlier session, so that totals may begin with what was used before.
+    /// The run resumes an earlier session, so that totals may begin with what was used before.
     pub resumed: bool,
 }
 
 impl Start {
-    /// A run of that agent (id or alias) with the run id `run`; `None` when there is no such agent.
-    pub fn named(agent: &str) -> Option<Self> {
-        agent::find(agent).map(|agent| Self { agent: Some(agent), ..Self::auto() })
+    /// A run of that agent, in any of its dialects.
+    pub fn of(agent: Arc<Agent>) -> Self {
+        Self { agent: Some(agent), ..Self::detect(Registry::default()) }
     }
 
-    /// A session as that agent keeps it on disk; `None` when it keeps none that we read.
-    pub fn kept(agent: &'static agent::Agent) -> Option<Self> {
-        let dialect = agent.history?.dialect;
-        Some(Self { agent: Some(agent), dialect: Some(dialect), ..Self::auto() })
+    /// A session log of that agent; `None` if Sabir reads none.
+    pub fn log(agent: Arc<Agent>) -> Option<Self> {
+        let dialect = agent.log.as_ref()?.dialect.clone();
+        Some(Self { dialect: Some(dialect), ..Self::of(agent) })
     }
 
-    /// A run whose agent the stream tells.
-    pub fn auto() -> Self {
+    /// A run of one of these agents, which the stream tells.
+    pub fn detect(registry: Registry) -> Self {
         Self {
             run_id: RunId::from("run"),
             agent: None,
+            registry,
             dialect: None,
             agent_version: None,
             at: None,
@@ -79,7 +86,8 @@ pub struct Decoder {
     agent_version: Option<String>,
     started_at: Option<Timestamp>,
     has_started: bool,
-    named: Option<AgentId>,
+    /// The agent, if it was given.
+    named: Option<RecordingHeader>,
     resumed: bool,
     reader: Reader,
     form: Option<Form>,
@@ -101,6 +109,12 @@ enum Reader {
     Detecting { detector: Box<Detector>, dialect: Option<Box<dyn Dialect>> },
 }
 
+/// What the `started` event of an agent says. The default accounting is that of the vocabulary and goes without saying.
+fn header(agent: &AgentId, accounting: Accounting, detection: Option<Detection>) -> RecordingHeader {
+    let accounting = Some(accounting).filter(|accounting| *accounting != Accounting::default());
+    RecordingHeader { agent: agent.to_string(), agent_version: None, detection, accounting, at: None }
+}
+
 /// Where a fact comes from: line number and time of reading.
 #[derive(Clone, Copy)]
 struct Origin {
@@ -117,16 +131,16 @@ impl Decoder {
             agent_version: start.agent_version,
             started_at: start.at,
             has_started: false,
-            named: start.agent.map(|agent| agent.id),
+            named: start.agent.as_ref().map(|agent| header(&agent.id, agent.accounting, None)),
             resumed: start.resumed,
-            reader: match (start.agent, start.dialect) {
-                (Some(_), Some(entry)) => Reader::Reading((entry.reader)()),
+            form: start.dialect.as_ref().map(|dialect| dialect.form),
+            reader: match (&start.agent, start.dialect) {
+                (Some(_), Some(dialect)) => Reader::Reading(dialect.create()),
                 _ => {
-                    let detector = Box::new(Detector::new(start.agent, start.structured));
+                    let detector = Box::new(Detector::new(start.agent, &start.registry, start.structured));
                     Reader::Detecting { detector, dialect: None }
                 }
             },
-            form: start.dialect.map(|entry| entry.form),
             spare: Facts::default(),
             tools: Tools::default(),
             turn: 0,
@@ -140,8 +154,8 @@ impl Decoder {
 
     /// Says that the run has started, where its agent is known: a live stream need not wait for the first line.
     pub fn begin(&mut self, events: &mut Vec<Event<'_>>) {
-        if let Some(agent) = self.named {
-            self.started(agent, None, None, events);
+        if let Some(header) = self.named.clone() {
+            self.started(header, events);
         }
     }
 
@@ -195,28 +209,18 @@ impl Decoder {
             self.accept(fact, origin, events);
         }
         if let Some(failure) = &end.start_failed {
-            let message = Cow::Owned(failure.message.clone());
-            let kind = EventKind::Error { message, class: Some(failure.cause), fatal: true };
-            self.push(Fact { at: None, parent: None, kind }, origin, events);
+            let error = ErrorEvent::new(failure.message.clone()).class(failure.cause).fatal(true);
+            self.push(Fact::new(error), origin, events);
         }
         for tool in self.tools.close_all() {
-            let kind = EventKind::ToolEnd {
-                tool_call_id: Cow::Owned(tool.public_id),
-                ok: false,
-                output: None,
-                status: ToolStatus::Unfinished,
-                exit_code: None,
-                duration_ms: None,
-            };
-            let parent = tool.parent.map(Cow::Owned);
-            self.push(Fact { at: None, parent, kind }, origin, events);
+            let end = Fact::new(ToolEnd::new(tool.public_id, ToolStatus::Unfinished));
+            self.push(Fact { parent: tool.parent.map(Cow::Owned), ..end }, origin, events);
         }
         self.close_turn(None, origin, events);
         if let Some(answer) = self.answer.take() {
             self.push(answer, Origin { line: self.answer_line, ..origin }, events);
         }
-        let kind = outcome::exited(verdict, end);
-        self.push(Fact { at: None, parent: None, kind }, origin, events);
+        self.push(Fact::new(outcome::exited(verdict, end)), origin, events);
     }
 
     /// Reads what the detector handed out.
@@ -231,8 +235,7 @@ impl Decoder {
                 Item::Line(line) => self.read(&line, &mut own),
                 Item::TooLong { line, bytes } => {
                     let message = format!("a JSON value of {bytes} bytes over several lines is too large to be read");
-                    let kind = EventKind::Error { message: Cow::Owned(message), class: None, fatal: false };
-                    self.push(Fact { at: None, parent: None, kind }, Origin { line: Some(line), at: None }, &mut own);
+                    self.push(Fact::new(ErrorEvent::new(message)), Origin { line: Some(line), at: None }, &mut own);
                 }
             }
             for event in own {
@@ -248,41 +251,35 @@ impl Decoder {
     }
 
     fn choose(&mut self, choice: Choice, items: &[Item], events: &mut Vec<Event<'_>>) {
-        let mut chosen = (choice.reader)();
-        self.form = Some(choice.form);
+        let mut chosen = choice.dialect.create();
+        self.form = Some(choice.dialect.form);
         if self.resumed {
             chosen.resumed();
         }
         let recorded = items.iter().find_map(|item| match item {
-            Item::Line(line) => chosen.recorded(&line.text),
+            Item::Line(line) => chosen.recording_header(&line.text),
             Item::TooLong { .. } => None,
         });
         if let Reader::Detecting { dialect, .. } = &mut self.reader {
             *dialect = Some(chosen);
         }
         if self.has_started && self.named.is_none() {
-            let message = Cow::Owned(format!("what follows is of {}", choice.agent));
-            self.push(
-                Fact { at: None, parent: None, kind: EventKind::Activity { message } },
-                Origin { line: None, at: None },
-                events,
-            );
+            let change = Activity::new(format!("what follows is of {}", choice.agent));
+            self.push(Fact::new(change), Origin { line: None, at: None }, events);
         }
-        self.started(choice.agent, choice.detection, recorded, events);
+        let Choice { agent, accounting, detection, .. } = choice;
+        self.started(recorded.unwrap_or_else(|| header(&agent, accounting, detection)), events);
     }
 
-    fn started(&mut self, agent: AgentId, detection: Option<Detection>, recorded: Option<Recorded>, events: &mut Vec<Event<'_>>) {
+    fn started(&mut self, header: RecordingHeader, events: &mut Vec<Event<'_>>) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
-        let (agent, version, detection, at) = match recorded {
-            Some(recorded) => (Cow::Owned(recorded.agent), recorded.agent_version, recorded.detection, recorded.at),
-            None => (Cow::Borrowed(agent.0), None, detection, None),
-        };
-        let agent_version = self.agent_version.take().or(version).map(Cow::Owned);
-        let kind = EventKind::Started { agent, agent_version, detection };
+        let RecordingHeader { agent, agent_version, detection, accounting, at } = header;
+        let agent_version = self.agent_version.take().or(agent_version);
+        let started = Started::new(agent).agent_version(agent_version).detection(detection).accounting(accounting);
         let origin = Origin { line: None, at: self.started_at.or(at) };
-        self.push(Fact { at: None, parent: None, kind }, origin, events);
+        self.push(Fact::new(started), origin, events);
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, events: &mut Vec<Event<'a>>) {
@@ -293,7 +290,7 @@ impl Decoder {
                 dialect.line(line, &mut facts);
             }
             // Line numbers are those of standard output, so lines for people have none.
-            (_, Source::Stderr) => facts.push(EventKind::Activity { message: line.text.clone() }),
+            (_, Source::Stderr) => facts.push(Activity::new(line.text.clone())),
             (Reader::Detecting { dialect: None, .. }, Source::Stdout) => {}
         }
         let origin = if line.source == Source::Stderr { Origin { line: None, ..origin } } else { origin };
@@ -306,49 +303,52 @@ impl Decoder {
     /// Keeps the laws: most facts pass as they are, some are mended, held or paired first.
     fn accept<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
         // A recording has what was inferred when it was made, and it was just inferred again.
-        if matches!(fact.kind, EventKind::FileChange { source: ChangeSource::Inferred, .. }) && self.inferred.contains(&fact.kind)
+        if matches!(fact.kind, EventKind::FileChange(FileChange { source: ChangeSource::Inferred, .. }))
+            && self.inferred.contains(&fact.kind)
         {
             return;
         }
         match &mut fact.kind {
-            EventKind::Started { .. } | EventKind::Exited { .. } => {}
-            EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } if delta.is_empty() => {}
-            EventKind::Final { .. } => {
+            EventKind::Started(_) | EventKind::Exited(_) => {}
+            EventKind::Text(TextDelta { delta, .. }) | EventKind::Thinking(ThinkingDelta { delta, .. }) if delta.is_empty() => {}
+            EventKind::Final(_) => {
                 self.answer = Some(fact.into_owned());
                 self.answer_line = origin.line;
             }
-            EventKind::Session { .. } => {
+            EventKind::Session(_) => {
                 let session = fact.kind.clone().into_owned();
                 if self.session.as_ref() != Some(&session) || fact.parent.is_some() {
                     self.session = Some(session);
                     self.push(fact, origin, events);
                 }
             }
-            EventKind::TurnStart { .. } => {
+            EventKind::TurnStart(_) => {
                 self.close_turn(None, origin, events);
                 self.open_turn(fact.at, origin, events);
             }
-            EventKind::TurnEnd { stop_reason, .. } => {
+            EventKind::TurnEnd(TurnEnd { stop_reason, .. }) => {
                 let stop_reason = stop_reason.take();
                 if !self.turn_open {
                     self.open_turn(fact.at, origin, events);
                 }
                 self.close_turn(stop_reason, Origin { at: fact.at.or(origin.at), ..origin }, events);
             }
-            EventKind::ToolStart { .. } => self.tool_start(fact, origin, events),
-            EventKind::ToolUpdate { .. } => self.tool_update(fact, origin, events),
-            EventKind::ToolEnd { .. } => self.tool_end(fact, origin, events),
-            EventKind::FileChange { tool_call_id: Some(id), .. } => {
+            EventKind::ToolStart(_) => self.tool_start(fact, origin, events),
+            EventKind::ToolUpdate(_) => self.tool_update(fact, origin, events),
+            EventKind::ToolEnd(_) => self.tool_end(fact, origin, events),
+            EventKind::FileChange(FileChange { tool_call_id: Some(id), .. }) => {
                 *id = Cow::Owned(self.tools.reported_change(id));
                 self.push(fact, origin, events);
             }
-            EventKind::Activity { message } => {
+            EventKind::Activity(Activity { message, .. }) => {
                 if let Some(line) = activity_line(message) {
-                    fact.kind = EventKind::Activity { message: line };
+                    fact.kind = Activity::new(line).into();
                     self.push(fact, origin, events);
                 }
             }
-            EventKind::Usage { input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, .. } => {
+            EventKind::Usage(Usage {
+                input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, ..
+            }) => {
                 // The classes are what is added up and billed; a total beside them cannot say anything else.
                 if input_tokens.is_some() && output_tokens.is_some() {
                     let classes = [*input_tokens, *output_tokens, *cache_read_tokens, *cache_write_tokens];
@@ -361,20 +361,21 @@ impl Decoder {
     }
 
     fn tool_start<'a>(&mut self, fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
-        let EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } = fact.kind else { return };
+        let EventKind::ToolStart(start) = fact.kind else { return };
         let at = fact.at.or(origin.at);
-        let kind = match self.tools.begin(&tool_call_id, tool_kind, input.as_deref(), at, fact.parent.as_deref()) {
-            Begun::New => EventKind::ToolStart { tool_call_id, name, input, tool_kind, title },
-            Begun::Renamed(id) => EventKind::ToolStart { tool_call_id: Cow::Owned(id), name, input, tool_kind, title },
+        let begun = self.tools.begin(&start.tool_call_id, start.tool_kind, start.input.as_deref(), at, fact.parent.as_deref());
+        let kind = match begun {
+            Begun::New => start.into(),
+            Begun::Renamed(id) => start.tool_call_id(id).into(),
             // The complete copy of a call that was announced: only its arguments may be news.
-            Begun::Open { news: true } => EventKind::ToolUpdate { tool_call_id, input, output_delta: None },
+            Begun::Open { news: true } => ToolUpdate::new(start.tool_call_id).input(start.input).into(),
             Begun::Open { news: false } => return,
         };
         self.push(Fact { at: fact.at, parent: fact.parent, kind }, origin, events);
     }
 
     fn tool_update<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
-        if let EventKind::ToolUpdate { tool_call_id, input, output_delta } = &mut fact.kind {
+        if let EventKind::ToolUpdate(ToolUpdate { tool_call_id, input, output_delta, .. }) = &mut fact.kind {
             if output_delta.as_ref().is_some_and(Text::is_empty) {
                 *output_delta = None;
             }
@@ -392,15 +393,14 @@ impl Decoder {
     }
 
     fn tool_end<'a>(&mut self, mut fact: Fact<'a>, origin: Origin, events: &mut Vec<Event<'a>>) {
-        let EventKind::ToolEnd { tool_call_id, ok, output, status, duration_ms, .. } = &mut fact.kind else { return };
+        let EventKind::ToolEnd(ToolEnd { tool_call_id, ok, output, status, duration_ms, .. }) = &mut fact.kind else { return };
         *ok = *status == ToolStatus::Ok;
         let succeeded = *ok;
         if self.tools.is_closed(tool_call_id) {
             // A second end: what it says more is kept, the first end stays the end.
-            let kind = EventKind::ToolUpdate { tool_call_id: tool_call_id.clone(), input: None, output_delta: output.take() };
-            let late = Fact { at: fact.at, parent: fact.parent, kind };
-            if let EventKind::ToolUpdate { output_delta: Some(_), .. } = &late.kind {
-                self.push(late, origin, events);
+            if let Some(output) = output.take() {
+                let kind = ToolUpdate::new(tool_call_id.clone()).output_delta(output).into();
+                self.push(Fact { at: fact.at, parent: fact.parent, kind }, origin, events);
             }
             return;
         }
@@ -435,13 +435,7 @@ impl Decoder {
             return if renamed == id { id } else { Cow::Owned(renamed.to_owned()) };
         }
         if !self.tools.is_closed(&id) {
-            let kind = EventKind::ToolStart {
-                tool_call_id: id.clone(),
-                name: Cow::Borrowed("unknown"),
-                input: None,
-                tool_kind: crate::event::ToolKind::Other,
-                title: None,
-            };
+            let kind = ToolStart::of_kind(ToolKind::Other, id.clone(), "unknown").into();
             self.tool_start(Fact { at, parent: parent.cloned(), kind }, origin, events);
         }
         id
@@ -450,13 +444,12 @@ impl Decoder {
     fn open_turn(&mut self, at: Option<Timestamp>, origin: Origin, events: &mut Vec<Event<'_>>) {
         self.turn = self.turn.saturating_add(1);
         self.turn_open = true;
-        self.push(Fact { at, parent: None, kind: EventKind::TurnStart { turn: self.turn } }, origin, events);
+        self.push(Fact { at, parent: None, kind: TurnStart::new(self.turn).into() }, origin, events);
     }
 
     fn close_turn<'a>(&mut self, stop_reason: Option<Cow<'a, str>>, origin: Origin, events: &mut Vec<Event<'a>>) {
         if std::mem::take(&mut self.turn_open) {
-            let kind = EventKind::TurnEnd { turn: self.turn, stop_reason };
-            self.push(Fact { at: None, parent: None, kind }, origin, events);
+            self.push(Fact::new(TurnEnd::new(self.turn).stop_reason(stop_reason)), origin, events);
         }
     }
 

@@ -6,14 +6,15 @@
 
 mod said;
 mod seen;
+pub mod text;
 
 use std::borrow::Cow;
 
 pub use said::Said;
-pub(crate) use seen::Seen;
+pub use seen::RecentIds;
 
 use crate::cut;
-use crate::event::{Cause, Detection, EventKind, Outcome, Text, Timeout};
+use crate::event::{Accounting, Cause, Detection, EventKind, Outcome, Text, Timeout, Unrecognized};
 use crate::line::Line;
 use crate::time::Timestamp;
 
@@ -22,8 +23,8 @@ pub trait Dialect: Send {
     /// Reads one line of standard output. A line may hold any number of facts.
     fn line<'a>(&mut self, line: &Line<'a>, facts: &mut Facts<'a>);
 
-    /// Whose run it is, when the stream is a recording and its first lines say so.
-    fn recorded(&self, _: &str) -> Option<Recorded> {
+    /// Header of a recorded stream, if the line is one.
+    fn recording_header(&self, _: &str) -> Option<RecordingHeader> {
         None
     }
 
@@ -63,8 +64,8 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Adds a fact with the head that is set.
-    pub fn push(&mut self, kind: EventKind<'a>) {
-        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind });
+    pub fn push(&mut self, kind: impl Into<EventKind<'a>>) {
+        self.list.push(Fact { at: self.at, parent: self.parent.clone(), kind: kind.into() });
     }
 
     /// Adds a fact that has its own head.
@@ -74,7 +75,7 @@ impl<'a> Facts<'a> {
 
     /// Keeps a line that no rule knows.
     pub fn unrecognized(&mut self, r#type: Option<Cow<'a, str>>, line: &Line<'a>) {
-        self.push(EventKind::Unrecognized { r#type, raw: line.text.clone() });
+        self.push(Unrecognized::new(line.text.clone()).r#type(r#type));
     }
 
     /// Whether no fact was pushed.
@@ -104,23 +105,30 @@ impl<'a> Facts<'a> {
     }
 }
 
-impl Fact<'_> {
+impl<'a> Fact<'a> {
+    /// A fact without a head.
+    pub fn new(kind: impl Into<EventKind<'a>>) -> Self {
+        Self { at: None, parent: None, kind: kind.into() }
+    }
+
     /// Copies what is borrowed from the line.
     pub fn into_owned(self) -> Fact<'static> {
         Fact { at: self.at, parent: self.parent.map(|text| Cow::Owned(text.into_owned())), kind: self.kind.into_owned() }
     }
 }
 
-/// How a recorded run began.
+/// What a `started` event says, in a stream that begins with a recorded one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordingHeader {
     /// Id of the agent.
     pub agent: String,
     /// Its version.
     pub agent_version: Option<String>,
     /// How the agent was found.
     pub detection: Option<Detection>,
-    /// When.
+    /// How it composes its token counts.
+    pub accounting: Option<Accounting>,
+    /// When the run started.
     pub at: Option<Timestamp>,
 }
 
@@ -226,7 +234,8 @@ impl HeldTexts {
 
 /// Text that grows up to a limit: what a dialect keeps of a message whose end it must wait for.
 ///
-/// A run may print for days; beyond the limit the head is kept and the rest is only in the deltas.
+/// A run may print for days; beyond the limit the head is kept, with an ellipsis at its end, and the rest is only in the
+/// deltas.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Held {
     text: String,
@@ -238,7 +247,13 @@ impl Held {
 
     /// Appends a piece.
     pub fn push(&mut self, piece: &str) {
-        self.text.push_str(cut::head(piece, Self::LIMIT.saturating_sub(self.text.len())));
+        let room = Self::LIMIT.saturating_sub(self.text.len());
+        if piece.len() <= room {
+            self.text.push_str(piece);
+        } else if room > 0 || !self.text.ends_with(cut::ELLIPSIS) {
+            self.text.push_str(cut::head(piece, room));
+            self.text.push(cut::ELLIPSIS);
+        }
     }
 
     /// Replaces all of it.
@@ -265,5 +280,21 @@ impl Held {
     /// Takes it out.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Held;
+
+    #[test]
+    fn held_text_is_cut_once_and_marked() {
+        let mut held = Held::default();
+        held.push(&"x".repeat(Held::LIMIT));
+        assert!(!held.as_str().ends_with('…'), "it is complete");
+        for piece in ["y", "", "zä"] {
+            held.push(piece);
+        }
+        assert!(held.as_str().ends_with("xx…") && held.as_str().len() == Held::LIMIT + 3);
     }
 }

@@ -133,7 +133,7 @@ fn push_added(text: &mut String, content: &str, ends: &[usize], line_end: &str) 
 }
 
 /// Where a line feed stands in the inside of a JSON string.
-pub(crate) fn escaped_line_ends(json: &str) -> impl Iterator<Item = usize> {
+pub fn escaped_line_ends(json: &str) -> impl Iterator<Item = usize> {
     let bytes = json.as_bytes();
     let mut from = 0;
     let escapes = std::iter::from_fn(move || {

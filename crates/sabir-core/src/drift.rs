@@ -67,6 +67,8 @@ pub struct News {
 pub struct Drift<'a> {
     shapes: Shapes<'a>,
     news: BTreeMap<String, News>,
+    /// Places whose kind is not listed, because too many are.
+    unlisted: u64,
 }
 
 /// Samples are cut to this many characters.
@@ -77,7 +79,7 @@ const KINDS: usize = 4_096;
 impl<'a> Drift<'a> {
     /// Looks for what is not among these shapes.
     pub fn new(shapes: Shapes<'a>) -> Self {
-        Self { shapes, news: BTreeMap::new() }
+        Self { shapes, news: BTreeMap::new(), unlisted: 0 }
     }
 
     /// Whether there is nothing to compare with; then nothing is news.
@@ -98,6 +100,11 @@ impl<'a> Drift<'a> {
         &self.news
     }
 
+    /// How many places are new that [`news`](Self::news) does not list, because it has too many kinds already.
+    pub fn unlisted(&self) -> u64 {
+        self.unlisted
+    }
+
     fn see(&mut self, shape: &str, raw: &str) {
         if self.shapes.is_empty() || self.shapes.knows(shape) {
             return;
@@ -106,6 +113,8 @@ impl<'a> Drift<'a> {
             news.count += 1;
         } else if self.news.len() < KINDS {
             self.news.insert(shape.to_owned(), News { count: 1, sample: redacted(raw) });
+        } else {
+            self.unlisted += 1;
         }
     }
 }
@@ -267,6 +276,16 @@ mod tests {
     fn what_is_known_is_no_news() {
         assert!(news(r#"{"parts":[{"text":"a","type":"text"}],"type":"say"}"#).is_empty());
         assert!(news("not JSON").is_empty());
+    }
+
+    #[test]
+    fn places_beyond_the_most_kinds_are_counted() {
+        let mut drift = Drift::new(Shapes::parse(KNOWN));
+        let line = |number| format!(r#"{{"type":"say","field{number}":1}}"#);
+        (0..super::KINDS).for_each(|number| drift.line(&line(number)));
+        assert_eq!(drift.unlisted(), 0);
+        [0, super::KINDS, super::KINDS + 1].map(line).iter().for_each(|line| drift.line(line));
+        assert_eq!((drift.news().len(), drift.unlisted()), (super::KINDS, 2));
     }
 
     #[test]

@@ -7,74 +7,146 @@
 //! - in short, line by line into a [`Ledger`]: who, when, where, and what was spent. That is enough for lists and sums,
 //!   and costs little more than finding the lines.
 
-mod account;
 mod identity;
 mod ledger;
-mod numbers;
-mod records;
-mod stretch;
 
-pub use account::{Account, Key, Totals};
 pub use identity::{Continued, OpenResponse, ResponseLine, Sent, is_unique};
-pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_with, time_of};
-pub use records::Records;
-pub use stretch::Stretch;
+pub use ledger::{Ledger, Paid, Response, Spent, id_of, id_of_key, id_with, time_of};
 
-use crate::agent::DialectEntry;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::agent::DialectSpec;
 
 /// Counts the ways of reading in short. Raised with every change of one, so that what an older one read is read again.
-pub const REVISION: u32 = 10;
+pub const REVISION: u32 = 11;
 
-/// Where an agent keeps its logs and how they are read.
-#[derive(Debug, Clone, Copy)]
-pub struct History {
-    /// The folders that may hold them.
-    pub roots: &'static [Root],
-    /// What a file is, by the names of the folders below the root and its own. `None`: nothing of ours.
-    pub part: for<'p> fn(&[&'p str]) -> Option<Part<'p>>,
-    /// What alone is of ours in folders of which there are many.
-    pub only: Option<Only>,
-    /// Reads a session whole: its own file first, then what belongs to it.
-    pub dialect: DialectEntry,
-    /// Takes note of one line in short. Everything it must remember is in the ledger, so that reading can go on where
-    /// the file ended the last time.
-    pub note: fn(&mut Ledger, &[u8]),
-    /// Whether the beginning of a line tells all that is noted of it. Who can read a part of a line then reads no more.
-    pub enough: fn(&[u8]) -> bool,
-    /// The list that grows with the session, in a file that is one object and not lines: its items are read as lines.
-    pub list: Option<&'static str>,
+/// Where an agent keeps its session logs and how they are read.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LogSpec {
+    /// Folders that may hold logs.
+    pub roots: Vec<LogRoot>,
+    /// Limits the search in folders that hold many others.
+    pub filter: Option<DirFilter>,
+    /// Decodes a session fully: its own file first, then the files that belong to it.
+    pub dialect: DialectSpec,
+    /// In a log that is one JSON object: the array that grows with the session. Its elements are read as lines.
+    pub array_field: Option<&'static str>,
+    classify: Arc<Classify>,
+    scan: Arc<dyn Fn(&mut Ledger, &[u8]) + Send + Sync>,
+    is_prefix_sufficient: Arc<dyn Fn(&[u8]) -> bool + Send + Sync>,
+}
+
+type Classify = dyn for<'p> Fn(&[&'p str]) -> Option<FileRole<'p>> + Send + Sync;
+
+impl LogSpec {
+    /// Logs below `roots`.
+    ///
+    /// `classify` gets a path below a root by its components and tells the role of the file, if it is a log. `scan`
+    /// reads one line into the summary, which holds all state between lines, so that a scan continues where the file
+    /// ended the last time.
+    pub fn new<const N: usize>(
+        roots: [LogRoot; N],
+        dialect: DialectSpec,
+        classify: impl for<'p> Fn(&[&'p str]) -> Option<FileRole<'p>> + Send + Sync + 'static,
+        scan: impl Fn(&mut Ledger, &[u8]) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            roots: roots.to_vec(),
+            filter: None,
+            dialect,
+            array_field: None,
+            classify: Arc::new(classify),
+            scan: Arc::new(scan),
+            is_prefix_sufficient: Arc::new(|_| false),
+        }
+    }
+
+    /// At `depth` folders below a root (1 for its own entries), only entries called `name` are visited.
+    #[must_use]
+    pub fn filter(self, depth: usize, name: &'static str) -> Self {
+        Self { filter: Some(DirFilter { depth, name: name.into() }), ..self }
+    }
+
+    /// Reads a log that is one JSON object by the elements of this array.
+    #[must_use]
+    pub fn array_field(self, name: &'static str) -> Self {
+        Self { array_field: Some(name), ..self }
+    }
+
+    /// Sets the test whether the beginning of a line holds all that a scan needs, so that the rest is not read.
+    #[must_use]
+    pub fn prefix_sufficient(self, test: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self { is_prefix_sufficient: Arc::new(test), ..self }
+    }
+
+    /// The role of a file, by the components of its path below a root; `None` if it is not a log.
+    pub fn classify<'p>(&self, path: &[&'p str]) -> Option<FileRole<'p>> {
+        (self.classify)(path)
+    }
+
+    /// Reads one line into the summary.
+    pub fn scan(&self, summary: &mut Ledger, line: &[u8]) {
+        (self.scan)(summary, line);
+    }
+
+    /// Whether the beginning of a line holds all that a scan needs.
+    pub fn is_prefix_sufficient(&self, prefix: &[u8]) -> bool {
+        (self.is_prefix_sufficient)(prefix)
+    }
+}
+
+impl fmt::Debug for LogSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSpec").field("roots", &self.roots).field("dialect", &self.dialect).finish_non_exhaustive()
+    }
 }
 
 /// A folder of logs.
-#[derive(Debug, Clone, Copy)]
-pub struct Root {
-    /// The environment variable that moves the agent's folder.
-    pub variable: Option<&'static str>,
-    /// The agent's folder below the home folder, where that variable is not set.
-    pub home: &'static str,
-    /// The folder of logs below the agent's folder, or the one file that it keeps.
-    pub below: &'static str,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRoot {
+    /// Environment variable that relocates the agent's folder.
+    pub env_var: Option<Cow<'static, str>>,
+    /// The agent's folder below the home folder, if that variable is not set.
+    pub home_dir: Cow<'static, str>,
+    /// The folder of logs, or the single log file, below the agent's folder.
+    pub subpath: Cow<'static, str>,
 }
 
-/// In folders that are so deep below the root, the one name that leads to logs: nothing else in them is looked at.
-#[derive(Debug, Clone, Copy)]
-pub struct Only {
-    /// How many folders below the root: 1 for those that are in it.
+impl LogRoot {
+    /// `subpath` in the agent's folder, which is `home_dir` in the home folder.
+    pub const fn new(home_dir: &'static str, subpath: &'static str) -> Self {
+        Self { env_var: None, home_dir: Cow::Borrowed(home_dir), subpath: Cow::Borrowed(subpath) }
+    }
+
+    /// `subpath` in the agent's folder, which is the value of `env_var`, or else `home_dir` in the home folder.
+    pub const fn relocatable(env_var: &'static str, home_dir: &'static str, subpath: &'static str) -> Self {
+        let (home_dir, subpath) = (Cow::Borrowed(home_dir), Cow::Borrowed(subpath));
+        Self { env_var: Some(Cow::Borrowed(env_var)), home_dir, subpath }
+    }
+}
+
+/// Limits a search at one depth to one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirFilter {
+    /// Number of folders below the root: 1 for those directly in it.
     pub depth: usize,
-    /// The name, of a file or of a folder.
-    pub name: &'static str,
+    /// Name of the file or folder to visit.
+    pub name: Cow<'static, str>,
 }
 
-/// What a file of a history is.
+/// Role of a file among an agent's logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'p> {
-    /// The log of the session of that id. A name may have only the beginning of it, if the log tells it whole.
+pub enum FileRole<'p> {
+    /// Log of the session with that id; a prefix of the id is enough if the log itself has all of it.
     Session(&'p str),
-    /// It belongs to the session of that id: a sub-agent's log, figures in a file of their own.
-    Of(&'p str),
-    /// It belongs to a session that only its lines name.
-    Stray,
-    /// A database that holds all sessions.
+    /// Belongs to the session with that id, e.g. the log of a sub-agent.
+    Child(&'p str),
+    /// Belongs to a session that only its lines name.
+    Orphan,
+    /// Database of all sessions.
     Database,
 }
 

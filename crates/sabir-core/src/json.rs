@@ -24,14 +24,14 @@ use serde_json::value::RawValue;
 pub use frame::{Fit, Frame, Framed};
 pub use raw::RawJson;
 pub(crate) use read::TEXT;
-pub(crate) use scan::Escapes;
-pub(crate) use shapes::fitting;
+pub use scan::Escapes;
+pub use shapes::fitting;
 pub use shapes::{TextOr, lenient};
 pub use unroll::Unroll;
-pub(crate) use walk::{NotJson, Walk, text as text_inside};
+pub use walk::{NotJson, Walk, text as text_inside};
 
-use crate::dialect::{Dialect, End, Facts, Recorded, Verdict};
-use crate::event::{EventKind, Text};
+use crate::dialect::{Dialect, End, Facts, RecordingHeader, Verdict};
+use crate::event::{ErrorEvent, EventKind, Text, Unrecognized};
 use crate::line::Line;
 
 /// A dialect whose lines are JSON values of one shape.
@@ -53,7 +53,7 @@ pub trait JsonDialect: Send {
     }
 
     /// See [`Dialect::recorded`].
-    fn recorded(&self, _: &str) -> Option<Recorded> {
+    fn recording_header(&self, _: &str) -> Option<RecordingHeader> {
         None
     }
 
@@ -92,8 +92,8 @@ impl<D: JsonDialect> Dialect for D {
         }
     }
 
-    fn recorded(&self, line: &str) -> Option<Recorded> {
-        JsonDialect::recorded(self, line)
+    fn recording_header(&self, line: &str) -> Option<RecordingHeader> {
+        JsonDialect::recording_header(self, line)
     }
 
     fn resumed(&mut self) {
@@ -115,9 +115,9 @@ fn breaks_off(line: &Line<'_>) -> bool {
 }
 
 /// The error of a stream that ended inside a JSON value. It ends no run: a missing last sign does.
-pub fn broken_off(text: &str) -> EventKind<'static> {
+pub fn broken_off(text: &str) -> ErrorEvent<'static> {
     let message = format!("the output breaks off inside a JSON value, after {} bytes of it", text.len());
-    EventKind::Error { message: Cow::Owned(message), class: None, fatal: false }
+    ErrorEvent::new(message)
 }
 
 /// Reads a text that does not live as long as the line, so that its facts must be copied. False when it does not parse.
@@ -128,7 +128,7 @@ fn message_from_copy<'a, D: JsonDialect>(dialect: &mut D, text: &str, line: &Lin
     dialect.message(wire, &copy, &mut copied);
     for fact in copied.drain() {
         let mut fact = fact.into_owned();
-        if let EventKind::Unrecognized { raw, .. } = &mut fact.kind {
+        if let EventKind::Unrecognized(Unrecognized { raw, .. }) = &mut fact.kind {
             *raw = line.text.clone().into_owned().into();
         }
         facts.push_fact(fact);
@@ -161,7 +161,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Unread<'a> {
 }
 
 /// Gives out the text of a value as it is, as a `RawValue` does, but without reading it once more.
-pub(crate) fn write_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn write_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let mut raw = serializer.serialize_struct(read::RAW_VALUE, 1)?;
     raw.serialize_field(read::RAW_VALUE, json)?;
     raw.end()
@@ -188,7 +188,7 @@ fn mended(text: &str) -> Option<String> {
 }
 
 /// JavaScript programs cut strings between the halves of a pair and print the half as an escape, which is no character.
-pub(crate) fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+pub fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     let half = |at: usize| -> Option<u16> {
         let digits = text.as_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
@@ -301,28 +301,28 @@ pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
 }
 
 /// What a JSON string says, where that is told without looking for pairs of escapes.
-pub(crate) fn unescaped(json: &str) -> Option<String> {
+pub fn unescaped(json: &str) -> Option<String> {
     scan::unescaped(json)
 }
 
 /// Hands out what stands between the quotes of a JSON string that says that text, piece by piece, as `serde_json` writes it.
-pub(crate) fn escaped_pieces(text: &str, take: impl FnMut(&str)) {
+pub fn escaped_pieces(text: &str, take: impl FnMut(&str)) {
     scan::escaped_pieces(text, take);
 }
 
 /// What is escaped in a JSON string that is nothing else; `None` when the text is not one.
-pub(crate) fn escapes_of(json: &str) -> Option<Escapes> {
+pub fn escapes_of(json: &str) -> Option<Escapes> {
     scan::string(json.as_bytes(), 0).filter(|quoted| quoted.end == json.len()).map(|quoted| quoted.escapes)
 }
 
 /// Whether these are the digits of an escape as we write it: of a control character that has no shorter one.
-pub(crate) fn is_own_unit(digits: &[u8]) -> bool {
+pub fn is_own_unit(digits: &[u8]) -> bool {
     digits.first_chunk().is_some_and(|digits| scan::is_own_unit(*digits))
 }
 
 /// How long the word is that a text begins with, behind its opening quote, if nothing in it is escaped. No word that tells
 /// what a line is, and no moment, is too long for this.
-pub(crate) fn leading_word(text: &[u8]) -> Option<usize> {
+pub fn leading_word(text: &[u8]) -> Option<usize> {
     scan::word(text)
 }
 

@@ -1,10 +1,12 @@
 //! How an agent is started: what a user may ask for, what the agent can promise, and the command line that follows.
 //!
-//! Nothing is started here. An agent describes itself as a [`Launch`]; [`Agent::command`] turns a [`Request`] into a
-//! [`CommandLine`], or into a [`Refusal`] when the agent cannot keep what is asked of it: a promise that an agent would
+//! Nothing is started here. An agent has a [`LaunchSpec`]; [`Agent::command`] turns a [`Request`] into a
+//! [`CommandLine`], or into an [`Unsupported`] when the agent cannot keep what is asked of it: a promise that an agent would
 //! silently ignore is worse than none.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::agent::Agent;
 
@@ -25,7 +27,7 @@ pub struct Request<'a> {
     pub max_cost: Option<f64>,
     /// Arguments for the agent itself, as the user gave them.
     pub extra: &'a [String],
-    /// The version that is installed, where it was asked for ([`Launch::version_matters`]).
+    /// The version that is installed, where it was asked for ([`LaunchSpec::needs_version`]).
     pub version: Option<&'a str>,
     /// The run has the rights of the superuser; some agents refuse to be trusting then.
     pub superuser: bool,
@@ -75,66 +77,151 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What an agent can promise when it is started. What is not here is refused.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+/// Options that an agent honours. A request for any other option is rejected.
+#[derive(Debug, Clone, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
     /// The model can be chosen.
     pub model: bool,
-    /// A conversation can be taken up by its id.
+    /// A session can be resumed by its id.
     pub resume: bool,
-    /// The last conversation can be taken up.
+    /// The latest session can be continued.
     pub r#continue: bool,
-    /// The permission levels that it keeps.
-    pub permissions: &'static [Permission],
+    /// Permission levels that it enforces.
+    pub permissions: Vec<Permission>,
     /// The number of turns can be limited.
     pub max_turns: bool,
     /// The cost can be limited.
     pub max_cost: bool,
 }
 
-impl Capabilities {
-    /// An agent that promises nothing.
-    pub const NONE: Self =
-        Self { model: false, resume: false, r#continue: false, permissions: &[], max_turns: false, max_cost: false };
+/// How an agent is found and started.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LaunchSpec {
+    /// The program to execute.
+    pub program: Program,
+    /// Options that the agent honours; others are rejected before it starts.
+    pub capabilities: Capabilities,
+    /// The command line depends on the installed version, so the version is read first.
+    pub needs_version: bool,
+    /// Signal that makes it stop in an orderly way.
+    pub stop: StopSignal,
+    /// How its standard output is captured.
+    pub stdout: StdoutCapture,
+    /// Environment variables passed to it beside the basic ones; a `*` at the end matches any suffix.
+    pub environment: Vec<String>,
+    /// Environment variables that hold an API key; one of them is enough.
+    pub keys: Vec<String>,
+    /// Files below the home folder that exist after a login.
+    pub logins: Vec<String>,
+    /// Command that installs it.
+    pub install: Cow<'static, str>,
+    /// Versions whose output was recorded and is decoded exactly.
+    pub recorded_versions: Vec<String>,
+    command: Arc<dyn Fn(&Request<'_>) -> CommandLine + Send + Sync>,
 }
 
-/// How an agent is found and started.
-#[derive(Debug, Clone, Copy)]
-pub struct Launch {
-    /// The names that its program may have, the usual one first.
-    pub program: Program,
-    /// What it can promise.
-    pub can: Capabilities,
-    /// Its command line. It is called with requests that [`Launch::can`] allows.
-    pub command: fn(&Request<'_>) -> CommandLine,
-    /// The command line depends on the version, so that has to be asked first.
-    pub version_matters: bool,
-    /// The signal by which it stops in an orderly way.
-    pub stop: StopSignal,
-    /// How its standard output is taken.
-    pub output: Output,
-    /// Environment variables that it gets beside the ordinary ones; a `*` at the end stands for any rest.
-    pub environment: &'static [&'static str],
-    /// Environment variables that hold a key for it: one of them is enough.
-    pub keys: &'static [&'static str],
-    /// Files in the home folder that a login leaves.
-    pub logins: &'static [&'static str],
-    /// How to get it.
-    pub install: &'static str,
-    /// The versions whose output was recorded and is read exactly.
-    pub recorded: &'static [&'static str],
+impl LaunchSpec {
+    /// A program whose arguments `command` builds from requests that the capabilities allow.
+    pub fn new(program: Program, command: impl Fn(&Request<'_>) -> CommandLine + Send + Sync + 'static) -> Self {
+        Self {
+            program,
+            capabilities: Capabilities::default(),
+            needs_version: false,
+            stop: StopSignal::Interrupt,
+            stdout: StdoutCapture::Pipe,
+            environment: Vec::new(),
+            keys: Vec::new(),
+            logins: Vec::new(),
+            install: Cow::Borrowed(""),
+            recorded_versions: Vec::new(),
+            command: Arc::new(command),
+        }
+    }
+
+    /// No program: the agent can only be read.
+    pub fn none() -> Self {
+        Self::new(Program::Named(Vec::new()), |_| CommandLine::default())
+    }
+
+    /// Sets the options that the agent honours.
+    #[must_use]
+    pub fn capabilities(self, capabilities: Capabilities) -> Self {
+        Self { capabilities, ..self }
+    }
+
+    /// Reads the installed version before the command line is built.
+    #[must_use]
+    pub fn needs_version(self) -> Self {
+        Self { needs_version: true, ..self }
+    }
+
+    /// Sets the signal that makes the agent stop in an orderly way.
+    #[must_use]
+    pub fn stop(self, stop: StopSignal) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// Sets how standard output is captured.
+    #[must_use]
+    pub fn stdout(self, stdout: StdoutCapture) -> Self {
+        Self { stdout, ..self }
+    }
+
+    /// Sets the environment variables that the agent gets.
+    #[must_use]
+    pub fn environment<const N: usize>(self, names: [&str; N]) -> Self {
+        Self { environment: names.map(str::to_owned).to_vec(), ..self }
+    }
+
+    /// Sets the environment variables that hold an API key.
+    #[must_use]
+    pub fn keys<const N: usize>(self, names: [&str; N]) -> Self {
+        Self { keys: names.map(str::to_owned).to_vec(), ..self }
+    }
+
+    /// Sets the files below the home folder that exist after a login.
+    #[must_use]
+    pub fn logins<const N: usize>(self, paths: [&str; N]) -> Self {
+        Self { logins: paths.map(str::to_owned).to_vec(), ..self }
+    }
+
+    /// Sets the command that installs the agent.
+    #[must_use]
+    pub fn install(self, command: impl Into<Cow<'static, str>>) -> Self {
+        Self { install: command.into(), ..self }
+    }
+
+    /// Sets the versions whose output was recorded.
+    #[must_use]
+    pub fn recorded_versions<const N: usize>(self, versions: [&str; N]) -> Self {
+        Self { recorded_versions: versions.map(str::to_owned).to_vec(), ..self }
+    }
+}
+
+impl fmt::Debug for LaunchSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaunchSpec").field("program", &self.program).finish_non_exhaustive()
+    }
 }
 
 /// What is executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// The first of these names that is on the search path.
-    Named(&'static [&'static str]),
-    /// This program itself, with a command of its own.
+    Named(Vec<String>),
+    /// Sabir itself, with one of its own commands.
     Own,
     /// The system's shell.
     Shell,
+}
+
+impl Program {
+    /// The first of these names that is on the search path.
+    pub fn named<const N: usize>(names: [&str; N]) -> Self {
+        Self::Named(names.map(str::to_owned).to_vec())
+    }
 }
 
 /// The first signal of an orderly stop.
@@ -148,7 +235,7 @@ pub enum StopSignal {
 
 /// How the standard output of an agent is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Output {
+pub enum StdoutCapture {
     /// By a pipe.
     #[default]
     Pipe,
@@ -165,12 +252,12 @@ pub struct CommandLine {
     /// Variables that this run needs.
     pub environment: Vec<(&'static str, String)>,
     /// How the prompt reaches the agent.
-    pub prompt: PromptBy,
+    pub prompt: PromptTransport,
 }
 
 /// How a prompt reaches the agent. Standard input is best: no limit of length, and no other user can see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PromptBy {
+pub enum PromptTransport {
     /// On standard input, which then ends.
     #[default]
     Stdin,
@@ -226,7 +313,7 @@ impl CommandLine {
 
     /// Says how the prompt comes.
     #[must_use]
-    pub fn prompt_by(mut self, prompt: PromptBy) -> Self {
+    pub fn prompt_by(mut self, prompt: PromptTransport) -> Self {
         self.prompt = prompt;
         self
     }
@@ -234,26 +321,26 @@ impl CommandLine {
 
 /// Something that the agent cannot promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Unsupported {
     /// What was asked and is not possible.
     pub what: String,
     /// What is possible instead.
     pub can: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for Unsupported {}
 
 impl Agent {
     /// The command line for a request, or what of it the agent cannot promise.
-    pub fn command(&self, request: &Request<'_>) -> Result<CommandLine, Refusal> {
-        let can = &self.launch.can;
-        let refuse = |what: &str| Err(Refusal { what: format!("{} {what}", self.title), can: self.promises() });
+    pub fn command(&self, request: &Request<'_>) -> Result<CommandLine, Unsupported> {
+        let can = &self.launch.capabilities;
+        let refuse = |what: &str| Err(Unsupported { what: format!("{} {what}", self.title), can: self.promises() });
         match request.session {
             Session::Resume(_) if !can.resume => return refuse("can't take up an earlier session by its id"),
             Session::Latest if !can.r#continue => return refuse("can't continue its last session"),
@@ -280,7 +367,7 @@ impl Agent {
 
     /// What the agent can promise, in the words of the command line.
     pub fn promises(&self) -> String {
-        let can = &self.launch.can;
+        let can = &self.launch.capabilities;
         let levels: Vec<&str> = can.permissions.iter().map(|level| level.name()).collect();
         let permission = (!levels.is_empty()).then(|| format!("--permission {}", levels.join("|")));
         let flags = [

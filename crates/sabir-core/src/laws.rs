@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::event::{Event, EventKind, Outcome, RunId, ToolStatus};
+use crate::event::{
+    Activity, Event, EventKind, Exited, Outcome, RunId, TextDelta, ThinkingDelta, ToolEnd, ToolStart, ToolStatus, ToolUpdate,
+    TurnEnd, TurnStart, Usage,
+};
 
 /// A law that does not hold, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,39 +67,43 @@ impl Laws {
         ensure(event.line != Some(0), || "lines are counted from 1".to_owned())?;
         let run_id = self.run_id.get_or_insert_with(|| event.run_id.clone());
         ensure(*run_id == event.run_id, || format!("it is of the run {}, not {run_id}", event.run_id))?;
-        let is_started = matches!(event.kind, EventKind::Started { .. });
+        let is_started = matches!(event.kind, EventKind::Started(_));
         ensure(is_started == (self.place == 1), || "started is the first event and no other".to_owned())?;
         match &event.kind {
-            EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } => {
+            EventKind::Text(TextDelta { delta, .. }) | EventKind::Thinking(ThinkingDelta { delta, .. }) => {
                 ensure(!delta.is_empty(), || "a piece of text is empty".to_owned())
             }
-            EventKind::ToolStart { tool_call_id, .. } => {
+            EventKind::ToolStart(ToolStart { tool_call_id, .. }) => {
                 let known = self.calls.insert(tool_call_id.to_string(), true).is_some();
                 ensure(!known, || format!("the call {tool_call_id} starts twice"))
             }
             // What an agent adds after the end of a call is kept as an update of it.
-            EventKind::ToolUpdate { tool_call_id, .. } => ensure(self.calls.contains_key(tool_call_id.as_ref()), || {
-                format!("the call {tool_call_id} goes on and never started")
-            }),
-            EventKind::ToolEnd { tool_call_id, ok, status, .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, .. }) => {
+                ensure(self.calls.contains_key(tool_call_id.as_ref()), || {
+                    format!("the call {tool_call_id} goes on and never started")
+                })
+            }
+            EventKind::ToolEnd(ToolEnd { tool_call_id, ok, status, .. }) => {
                 let open = self.calls.insert(tool_call_id.to_string(), false);
                 ensure(open == Some(true), || format!("the call {tool_call_id} ends and is not open"))?;
                 ensure(*ok == (*status == ToolStatus::Ok), || format!("ok is {ok} and the status {status}"))
             }
-            EventKind::TurnStart { turn } => {
+            EventKind::TurnStart(TurnStart { turn, .. }) => {
                 ensure(!self.turn_open, || "a turn starts in a turn".to_owned())?;
                 self.turn_open = true;
                 self.turn += 1;
                 ensure(*turn == self.turn, || format!("turn {turn} starts where turn {} would", self.turn))
             }
-            EventKind::TurnEnd { turn, .. } => {
+            EventKind::TurnEnd(TurnEnd { turn, .. }) => {
                 ensure(std::mem::take(&mut self.turn_open), || "a turn ends that did not start".to_owned())?;
                 ensure(*turn == self.turn, || format!("turn {turn} ends in turn {}", self.turn))
             }
-            EventKind::Activity { message } => {
+            EventKind::Activity(Activity { message, .. }) => {
                 ensure(!message.trim().is_empty() && !message.contains('\n'), || "an activity is not one line".to_owned())
             }
-            EventKind::Usage { input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, .. } => {
+            EventKind::Usage(Usage {
+                input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, ..
+            }) => {
                 let classes = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
                 let sum = classes.into_iter().flatten().fold(0, |sum: u64, class| sum.saturating_add(*class));
                 let divided = input_tokens.is_some() && output_tokens.is_some();
@@ -104,10 +111,8 @@ impl Laws {
                     format!("the total is {total_tokens:?}, the sum of its classes {sum}")
                 })
             }
-            EventKind::Final { .. } => {
-                ensure(!std::mem::replace(&mut self.answered, true), || "there are two answers".to_owned())
-            }
-            EventKind::Exited { exit_code, signal, cancelled, outcome, cause, timeout, .. } => {
+            EventKind::Final(_) => ensure(!std::mem::replace(&mut self.answered, true), || "there are two answers".to_owned()),
+            EventKind::Exited(Exited { exit_code, signal, cancelled, outcome, cause, timeout, .. }) => {
                 self.exited = true;
                 let open = self.calls.iter().find(|(_, open)| **open).map(|(id, _)| id);
                 ensure(open.is_none(), || format!("the call {} is still open", open.map_or("", String::as_str)))?;

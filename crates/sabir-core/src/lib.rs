@@ -21,12 +21,13 @@
 //! ```
 
 pub mod agent;
-mod cut;
+pub mod cut;
 pub mod decode;
 pub mod dialect;
 pub mod diff;
 pub mod drift;
 pub mod event;
+pub mod export;
 pub mod fold;
 pub mod history;
 pub mod json;
@@ -37,4 +38,3 @@ pub mod pattern;
 pub mod price;
 pub mod readable;
 pub mod time;
-pub mod view;

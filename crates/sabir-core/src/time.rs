@@ -30,7 +30,7 @@ impl Timestamp {
 
     /// The milliseconds since 1970 of a text that [`Timestamp::parse`] reads. Nearly all moments are written alike, and there
     /// is one on every line of a log.
-    pub(crate) fn millis_of(text: &[u8]) -> Option<i64> {
+    pub fn millis_of(text: &[u8]) -> Option<i64> {
         in_usual_form(text).or_else(|| Self::parse(std::str::from_utf8(text).ok()?).map(Self::as_millis))
     }
 

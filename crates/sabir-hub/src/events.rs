@@ -2,7 +2,7 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
-use sabir_core::view::envelope::read::{Events, Message};
+use sabir_protocol::envelope::read::{Events, Message};
 use sabir_protocol::{Code, Refusal};
 
 use crate::error::{ApiError, NotFound, StoreError};

@@ -11,8 +11,8 @@ pub(crate) mod websocket;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use sabir_core::view::envelope::read;
 use sabir_protocol::batch::{self, NotABatch};
+use sabir_protocol::envelope::read;
 use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SessionId, Taken, VERSION, Welcome};
 use tokio::sync::OwnedSemaphorePermit;
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use sabir_core::fold::Overview;
-use sabir_core::view::envelope::overview::LogOverview;
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::overview::LogOverview;
 
 use crate::error::StoreError;
 use crate::lock;

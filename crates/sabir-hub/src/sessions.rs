@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use sabir_core::fold::{Overview, Phase, SessionResult};
 use sabir_core::time::Timestamp;
-use sabir_core::view::envelope::overview::{LogResults, Omitted};
+use sabir_protocol::envelope::overview::{LogResults, Omitted};
 use sabir_protocol::{Refusal, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

@@ -3,9 +3,7 @@
 mod chat;
 mod responses;
 
-use std::borrow::Cow;
-
-use sabir_core::event::{EventKind, UsageScope};
+use sabir_core::event::{self, UsageScope};
 use serde_json::Value;
 
 use crate::out::Out;
@@ -68,21 +66,15 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// The event: classes that do not overlap.
-    pub(crate) fn event<'a>(&self, model: &'a str) -> EventKind<'a> {
+    pub(crate) fn event<'a>(&self, model: &'a str) -> event::Usage<'a> {
         let cached = self.cached.map(|cached| cached.min(self.input));
-        EventKind::Usage {
-            input_tokens: Some(self.input - cached.unwrap_or(0)),
-            output_tokens: Some(self.output),
-            total_tokens: Some(self.input.saturating_add(self.output)),
-            cache_read_tokens: cached,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: self.reasoning,
-            cost_usd: None,
-            cost_parts: None,
-            model: Some(Cow::Borrowed(model)),
-            scope: UsageScope::Message,
-        }
+        event::Usage::new(UsageScope::Message)
+            .input_tokens(self.input - cached.unwrap_or(0))
+            .output_tokens(self.output)
+            .total_tokens(self.input.saturating_add(self.output))
+            .cache_read_tokens(cached)
+            .reasoning_tokens(self.reasoning)
+            .model(model)
     }
 }
 

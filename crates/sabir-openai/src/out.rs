@@ -1,9 +1,8 @@
 //! What the loop prints: one event per line, at once.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
-use sabir_core::event::EventKind;
+use sabir_core::event::{Activity, EventKind, TextDelta, ThinkingDelta};
 
 /// Where events go.
 pub(crate) struct Out<'w> {
@@ -17,9 +16,9 @@ impl<'w> Out<'w> {
     }
 
     /// Prints an event.
-    pub(crate) fn tell(&mut self, kind: &EventKind<'_>) -> io::Result<()> {
+    pub(crate) fn tell<'a>(&mut self, kind: impl Into<EventKind<'a>>) -> io::Result<()> {
         self.line.clear();
-        kind.write_json(&mut self.line);
+        kind.into().write_json(&mut self.line);
         self.line.push(b'\n');
         self.to.write_all(&self.line)?;
         self.to.flush()
@@ -30,7 +29,7 @@ impl<'w> Out<'w> {
         if delta.is_empty() {
             return Ok(());
         }
-        self.tell(&EventKind::Text { delta: delta.into(), message_id: message_id.map(Cow::Borrowed) })
+        self.tell(TextDelta::new(delta).message_id(message_id))
     }
 
     /// Prints a piece of reasoning.
@@ -38,11 +37,11 @@ impl<'w> Out<'w> {
         if delta.is_empty() {
             return Ok(());
         }
-        self.tell(&EventKind::Thinking { delta: delta.into(), message_id: message_id.map(Cow::Borrowed) })
+        self.tell(ThinkingDelta::new(delta).message_id(message_id))
     }
 
     /// Prints a line for people.
     pub(crate) fn activity(&mut self, message: &str) -> io::Result<()> {
-        self.tell(&EventKind::Activity { message: Cow::Borrowed(message) })
+        self.tell(Activity::new(message))
     }
 }

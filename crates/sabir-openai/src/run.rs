@@ -6,7 +6,9 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sabir_core::event::{Cause, ChangeSource, EventKind, Outcome};
+use sabir_core::event::{
+    Cause, ErrorEvent, Exited, FileChange, Final, Outcome, Retry, Session, ToolEnd, ToolStart, TurnEnd, TurnStart,
+};
 use sabir_core::launch::Permission;
 use serde_json::Value;
 
@@ -44,24 +46,20 @@ pub fn run(config: &Config, prompt: &str, commands: &Commands, out: &mut dyn Wri
         Err(Broken::Trouble(trouble)) => {
             let ending = Ending { outcome: trouble.outcome(), cause: Some(trouble.cause) };
             let message = Cow::Owned(trouble.message);
-            out.tell(&EventKind::Error { message, class: Some(trouble.cause), fatal: true })?;
+            out.tell(ErrorEvent::new(message).class(trouble.cause).fatal(true))?;
             ending
         }
     };
     commands.end();
-    out.tell(&EventKind::Exited {
-        exit_code: None,
-        signal: None,
-        cancelled: false,
-        outcome: ended.outcome,
-        cause: ended.cause,
-        timeout: None,
-        quiescent: None,
-        stop_reason: state.stop_reason.map(Cow::Owned),
-        turns: Some(state.turns),
-        duration_ms: Some(millis(started.elapsed())),
-        api_duration_ms: Some(millis(state.waited)),
-    })?;
+    out.tell(
+        Exited::new(ended.outcome)
+            .cancelled(false)
+            .cause(ended.cause)
+            .stop_reason(state.stop_reason)
+            .turns(state.turns)
+            .duration_ms(millis(started.elapsed()))
+            .api_duration_ms(millis(state.waited)),
+    )?;
     Ok(ended)
 }
 
@@ -80,14 +78,14 @@ fn turns(config: &Config, prompt: &str, commands: &Commands, state: &mut State, 
     let tools = tools::of(config.permission);
     let folder = Folder::open(&config.cwd)
         .map_err(|error| Trouble::fatal(Cause::BadUsage, format!("can't open the folder {}: {error}", config.cwd.display())))?;
-    out.tell(&EventKind::Session {
-        session_id: None,
-        model: Some(config.model.as_str()).filter(|model| !model.is_empty()).map(Cow::Borrowed),
-        cwd: Some(folder.path().to_string_lossy()),
-        agent_version: Some(Cow::Borrowed(env!("CARGO_PKG_VERSION"))),
-        permission_mode: Some(Cow::Borrowed(config.permission.name())),
-        tools: Some(tools.iter().map(|tool| Cow::Borrowed(tool.name)).collect()),
-    })?;
+    out.tell(
+        Session::default()
+            .model(Some(config.model.as_str()).filter(|model| !model.is_empty()))
+            .cwd(folder.path().to_string_lossy())
+            .agent_version(env!("CARGO_PKG_VERSION"))
+            .permission_mode(config.permission.name())
+            .tools(tools.iter().map(|tool| Cow::Borrowed(tool.name)).collect::<Vec<_>>()),
+    )?;
     let endpoint = endpoint(config, prompt)?;
     let temporary = if config.permission == Permission::Full { commands.temporary().ok() } else { None };
     let confinement = Confinement::new(config.permission, folder.path(), temporary);
@@ -112,7 +110,7 @@ fn turns(config: &Config, prompt: &str, commands: &Commands, state: &mut State, 
             return Err(Trouble::fatal(Cause::MaxTurns, message).into());
         }
         state.turns += 1;
-        out.tell(&EventKind::TurnStart { turn: state.turns })?;
+        out.tell(TurnStart::new(state.turns))?;
         let asked = Asked { config, endpoint: &endpoint, instructions: &instructions, items: &items, tools: &tools };
         let waiting = Instant::now();
         let reply = answer(&asked, &mut api, state, out);
@@ -120,10 +118,10 @@ fn turns(config: &Config, prompt: &str, commands: &Commands, state: &mut State, 
         let reply = reply?;
         state.stop_reason.clone_from(&reply.stop_reason);
         if let Some(usage) = reply.usage {
-            out.tell(&usage.event(reply.model.as_deref().unwrap_or(&config.model)))?;
+            out.tell(usage.event(reply.model.as_deref().unwrap_or(&config.model)))?;
         }
         let results = carry_out(&reply.calls, &place, out)?;
-        out.tell(&EventKind::TurnEnd { turn: state.turns, stop_reason: reply.stop_reason.as_deref().map(Cow::Borrowed) })?;
+        out.tell(TurnEnd::new(state.turns).stop_reason(reply.stop_reason.as_deref()))?;
         if reply.end == ReplyEnd::Refused {
             return Err(Trouble::fatal(Cause::Refusal, "the model refused to answer").into());
         }
@@ -152,7 +150,7 @@ fn endpoint(config: &Config, prompt: &str) -> Result<Endpoint, Trouble> {
 /// The last message is the answer, whole or cut off at a limit.
 fn finished(reply: Reply, out: &mut Out<'_>) -> Result<Ending, Broken> {
     if !reply.text.is_empty() {
-        out.tell(&EventKind::Final { text: Cow::Owned(reply.text) })?;
+        out.tell(Final::new(reply.text))?;
     }
     let outcome = if reply.end == ReplyEnd::Length { Outcome::Limited } else { Outcome::Completed };
     Ok(Ending { outcome, cause: None })
@@ -194,12 +192,7 @@ fn answer(asked: &Asked<'_>, api: &mut Api, state: &mut State, out: &mut Out<'_>
             let message = format!("{} (the endpoint asks for a wait of {} s)", trouble.message, wait.as_secs());
             return Err(Trouble { message, ..trouble }.into());
         }
-        out.tell(&EventKind::Retry {
-            attempt,
-            max_attempts: Some(config.attempts),
-            delay_ms: Some(millis(wait)),
-            message: Cow::Owned(trouble.message),
-        })?;
+        out.tell(Retry::new(attempt, trouble.message).max_attempts(config.attempts).delay_ms(millis(wait)))?;
         thread::sleep(wait);
         attempt += 1;
     }
@@ -234,7 +227,7 @@ fn ask(asked: &Asked<'_>, api: Api, plain: bool, out: &mut Out<'_>) -> Result<Re
     };
     whole.map_err(|trouble| {
         // The tokens of an answer that broke off are used all the same.
-        let told = usage.map_or(Ok(()), |usage| out.tell(&usage.event(&config.model)));
+        let told = usage.map_or(Ok(()), |usage| out.tell(usage.event(&config.model)));
         told.map_or_else(Broken::Out, |()| Broken::Trouble(trouble))
     })
 }
@@ -243,13 +236,9 @@ fn ask(asked: &Asked<'_>, api: Api, plain: bool, out: &mut Out<'_>) -> Result<Re
 /// of the calls.
 fn carry_out(calls: &[Call], place: &Place<'_>, out: &mut Out<'_>) -> io::Result<Vec<String>> {
     for call in calls {
-        out.tell(&EventKind::ToolStart {
-            tool_call_id: Cow::Borrowed(&call.id),
-            name: Cow::Borrowed(&call.name),
-            input: Some(Cow::Borrowed(&call.arguments)),
-            tool_kind: tools::kind(&call.name),
-            title: tools::title(call).map(Cow::Owned),
-        })?;
+        out.tell(
+            ToolStart::of_kind(tools::kind(&call.name), &call.id, &call.name).input(&call.arguments).title(tools::title(call)),
+        )?;
     }
     let mut outputs = vec![String::new(); calls.len()];
     thread::scope(|scope| {
@@ -274,25 +263,17 @@ fn carry_out(calls: &[Call], place: &Place<'_>, out: &mut Out<'_>) -> io::Result
 fn tell_end(call: &Call, done: &Done, took: Duration, out: &mut Out<'_>) -> io::Result<()> {
     let tool_call_id = Cow::Borrowed(call.id.as_str());
     if let Some(changed) = &done.changed {
-        out.tell(&EventKind::FileChange {
-            path: Cow::Borrowed(&changed.path),
-            change: changed.change,
-            from: None,
-            diff: Some(changed.diff.text.clone()),
-            added: Some(changed.diff.added),
-            removed: Some(changed.diff.removed),
-            tool_call_id: Some(tool_call_id.clone()),
-            source: ChangeSource::Reported,
-        })?;
+        out.tell(
+            FileChange::new(&changed.path, changed.change)
+                .diff(changed.diff.text.clone())
+                .added(changed.diff.added)
+                .removed(changed.diff.removed)
+                .tool_call_id(tool_call_id.clone()),
+        )?;
     }
-    out.tell(&EventKind::ToolEnd {
-        tool_call_id,
-        ok: done.status == sabir_core::event::ToolStatus::Ok,
-        output: Some(done.output.as_str().into()),
-        status: done.status,
-        exit_code: done.exit_code,
-        duration_ms: Some(millis(took)),
-    })
+    out.tell(
+        ToolEnd::new(tool_call_id, done.status).output(done.output.as_str()).exit_code(done.exit_code).duration_ms(millis(took)),
+    )
 }
 
 /// What the model is told before anything else.

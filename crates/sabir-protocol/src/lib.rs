@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 pub mod batch;
+pub mod envelope;
 pub mod frame;
 mod session;
 

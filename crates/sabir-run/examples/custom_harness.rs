@@ -5,53 +5,37 @@
 //! ```
 //!
 //! The agent here is a shell script that prints lines of its own making. Yours is a program on the search path; replace
-//! `Program::Shell` by `Program::Named(&["acme"])`.
+//! `Program::Shell` by `Program::named(["acme"])`.
 
 #![allow(clippy::print_stdout)]
 
-use sabir_core::agent::{Accounting, Agent, AgentId, DialectEntry, Form, Match};
+use std::sync::Arc;
+
+use sabir_core::agent::{Agent, Confidence, DialectSpec};
 use sabir_core::dialect::{Dialect, End, Facts, Held, Verdict};
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus};
+use sabir_core::event::{Event, Final, Outcome, RunId, TextDelta, ToolEnd, ToolKind, ToolStart, ToolStatus};
 use sabir_core::fold::{SessionResult, SessionResultFold};
-use sabir_core::launch::{Capabilities, CommandLine, Launch, Output, Program, PromptBy, Request, StopSignal};
+use sabir_core::launch::{CommandLine, LaunchSpec, Program, PromptTransport, Request};
 use sabir_core::line::Line;
 use sabir_run::{Controller, Plan, Sink, probe};
 
-/// The agent, as data.
-static ACME: Agent = Agent {
-    id: AgentId("acme"),
-    aliases: &[],
-    title: "Acme",
-    dialects: &[DialectEntry {
-        name: "lines",
-        about: "a word, a colon, and what it is about",
-        form: Form::Text,
-        detect: |line| Match::yes_if(line.starts_with("say: ")),
-        reader: || Box::new(Lines::default()),
-    }],
-    accounting: Accounting { input_includes_cache: false, output_excludes_reasoning: false },
-    launch: Launch {
-        program: Program::Shell,
-        can: Capabilities { model: false, resume: false, r#continue: false, permissions: &[], max_turns: false, max_cost: false },
-        command: |_: &Request<'_>| {
-            CommandLine::new([
-                "-c",
-                "echo 'say: Looking.'; echo 'run: ls'; echo 'ran: a b c'; echo 'say: There are three files.'; echo bye",
-            ])
-            .prompt_by(PromptBy::Arguments)
-        },
-        version_matters: false,
-        stop: StopSignal::Interrupt,
-        output: Output::Pipe,
-        environment: &["ACME_*"],
-        keys: &["ACME_API_KEY"],
-        logins: &[],
-        install: "there is nothing to install",
-        recorded: &[],
-    },
-    history: None,
-    shapes: "",
-};
+/// The agent: its output format and how it is started.
+fn acme() -> Agent {
+    let dialect = DialectSpec::text(
+        "lines",
+        "a word, a colon and its subject",
+        |line| Confidence::certain_if(line.starts_with("say: ")),
+        Lines::default,
+    );
+    let launch = LaunchSpec::new(Program::Shell, |_| {
+        CommandLine::new([
+            "-c",
+            "echo 'say: Looking.'; echo 'run: ls'; echo 'ran: a b c'; echo 'say: There are three files.'; echo bye",
+        ])
+        .prompt_by(PromptTransport::Arguments)
+    });
+    Agent::new("acme", "Acme").dialect(dialect).launch(launch.environment(["ACME_*"]).keys(["ACME_API_KEY"]))
+}
 
 /// Reads its lines. Only facts are told: numbers, pairs, the one answer and the ending are the decoder's.
 #[derive(Default)]
@@ -66,23 +50,12 @@ impl Dialect for Lines {
         match text.split_once(": ") {
             Some(("say", words)) => {
                 self.answer.set(words);
-                facts.push(EventKind::Text { delta: words.to_owned().into(), message_id: None });
+                facts.push(TextDelta::new(words.to_owned()));
             }
-            Some(("run", command)) => facts.push(EventKind::ToolStart {
-                tool_call_id: "call".into(),
-                name: "shell".into(),
-                input: None,
-                tool_kind: ToolKind::Execute,
-                title: Some(command.to_owned().into()),
-            }),
-            Some(("ran", output)) => facts.push(EventKind::ToolEnd {
-                tool_call_id: "call".into(),
-                ok: true,
-                output: Some(output.to_owned().into()),
-                status: ToolStatus::Ok,
-                exit_code: Some(0),
-                duration_ms: None,
-            }),
+            Some(("run", command)) => {
+                facts.push(ToolStart::of_kind(ToolKind::Execute, "call", "shell").title(command.to_owned()));
+            }
+            Some(("ran", output)) => facts.push(ToolEnd::new("call", ToolStatus::Ok).output(output.to_owned()).exit_code(0)),
             _ if text == "bye" => self.over = true,
             // What no rule knows is kept.
             _ => facts.unrecognized(None, line),
@@ -97,7 +70,7 @@ impl Dialect for Lines {
         if !self.over {
             return Verdict::of(Outcome::Incomplete);
         }
-        facts.push(EventKind::Final { text: self.answer.take().into() });
+        facts.push(Final::new(self.answer.take()));
         Verdict::of(Outcome::Completed)
     }
 }
@@ -118,9 +91,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // In the process that reaps the run, this does not return.
     sabir_run::reaper::install();
     let prompt = "how many files are here?";
-    let command = ACME.command(&Request { prompt, ..Request::default() })?;
-    let program = probe::program(&ACME).ok_or("acme is not installed")?;
-    let plan = Plan { run_id: RunId::from("example"), ..Plan::new(&ACME, program, command, prompt, std::env::current_dir()?) };
+    let agent = Arc::new(acme());
+    let command = agent.command(&Request { prompt, ..Request::default() })?;
+    let program = probe::program(&agent).ok_or("acme is not installed")?;
+    let plan = Plan { run_id: RunId::from("example"), ..Plan::new(agent, program, command, prompt, std::env::current_dir()?) };
     sabir_run::supervise::take_in_orphans(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sink = Printed(SessionResult::fold());

@@ -115,12 +115,12 @@ pub struct Environment {
 
 impl Environment {
     /// What passes of `all`, for an agent that asks for `own` and a user who says `passes`.
-    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, own: &[&str], passes: &[Pass]) -> Self {
+    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, own: &[String], passes: &[Pass]) -> Self {
         let through = passes.iter().filter_map(|pass| match pass {
             Pass::Through(name) => Some(name.as_str()),
             Pass::Set(..) => None,
         });
-        let patterns: Vec<&str> = ORDINARY.iter().copied().chain(own.iter().copied()).chain(through).collect();
+        let patterns: Vec<&str> = ORDINARY.iter().copied().chain(own.iter().map(String::as_str)).chain(through).collect();
         let mut variables: BTreeMap<OsString, OsString> = all
             .into_iter()
             .filter(|(name, _)| name.to_str().is_some_and(|name| patterns.iter().any(|pattern| matches(pattern, name))))
@@ -172,7 +172,7 @@ mod tests {
         let all = [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "s"), ("ANTHROPIC_API_KEY", "k"), ("MINE", "m")];
         let all = all.map(|(name, value)| (name.into(), value.into()));
         let passes = [Pass::parse("MINE"), Pass::parse("MODE=a=b")].map(Option::unwrap);
-        let environment = Environment::new(all, &["ANTHROPIC_*"], &passes);
+        let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &passes);
         let names: Vec<_> = environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY=k", "LC_ALL=C", "MINE=m", "MODE=a=b", "PATH=/bin"]);
         assert_eq!(Pass::parse("=x"), None);

@@ -26,7 +26,7 @@ pub struct Found {
     /// Whether output of that version was recorded, so that it is read exactly.
     pub recorded: bool,
     /// The variable that holds a key, by name only.
-    pub key: Option<&'static str>,
+    pub key: Option<String>,
     /// The file that a login left.
     pub login: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ impl Found {
 
 /// The program of an agent on the search path of this process.
 pub fn program(agent: &Agent) -> Option<PathBuf> {
-    match agent.launch.program {
+    match &agent.launch.program {
         Program::Named(names) => names.iter().find_map(|name| on_path(name, std::env::var_os("PATH").as_deref())),
         Program::Own => std::env::current_exe().ok(),
         Program::Shell => Some(spawn::shell()),
@@ -52,12 +52,13 @@ pub async fn find(agent: &Agent) -> Found {
     let program = program(agent);
     let path = std::env::var_os("PATH");
     let not_executable = if program.is_none() { not_executable(agent, path.as_deref()) } else { None };
-    let version = match (&program, agent.launch.program) {
+    let version = match (&program, &agent.launch.program) {
         (Some(program), Program::Named(_)) => version(program).await,
         _ => None,
     };
-    let recorded = version.as_deref().is_some_and(|version| agent.launch.recorded.contains(&version));
-    let key = agent.launch.keys.iter().copied().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let recorded =
+        version.as_deref().is_some_and(|version| agent.launch.recorded_versions.iter().any(|recorded| recorded == version));
+    let key = agent.launch.keys.iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())).cloned();
     let home = platform::home();
     let login = home.and_then(|home| agent.launch.logins.iter().map(|file| home.join(file)).find(|file| file.is_file()));
     Found { program, not_executable, version, recorded, key, login }
@@ -65,7 +66,7 @@ pub async fn find(agent: &Agent) -> Found {
 
 /// A file on the search path that has the name of the agent's program and may not be executed.
 pub fn not_executable(agent: &Agent, path: Option<&OsStr>) -> Option<PathBuf> {
-    let Program::Named(names) = agent.launch.program else { return None };
+    let Program::Named(names) = &agent.launch.program else { return None };
     let folders = std::env::split_paths(path?).collect::<Vec<_>>();
     names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|file| file.is_file())
 }

@@ -251,10 +251,11 @@ mod linux {
                     // Its process id may be given to another one now.
                     leader = None;
                     let drained = is_drained();
-                    send(control, if drained { EXITED_LAST } else { EXITED }, status.as_raw())?;
+                    let sent = send(control, if drained { EXITED_LAST } else { EXITED }, status.as_raw());
                     if drained {
-                        return Ok(());
+                        return sent;
                     }
+                    // Where nobody reads it, the other thread is killing the run, and has to get to its end.
                 }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return send(control, DRAINED, 0),

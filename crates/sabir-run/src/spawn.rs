@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use sabir_core::dialect::StartFailure;
 use sabir_core::event::Cause;
-use sabir_core::launch::PromptBy;
+use sabir_core::launch::PromptTransport;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
@@ -54,13 +54,13 @@ pub(crate) async fn spawn(plan: &Plan) -> Result<Spawned, StartFailure> {
     }
     command.env(platform::MARK, plan.run_id.as_str());
     let mut prompt_file = None;
-    if let PromptBy::File(flag) = plan.command.prompt {
+    if let PromptTransport::File(flag) = plan.command.prompt {
         let file = write_prompt(plan).map_err(|error| failed(&error))?;
         command.arg(flag).arg(&file.0);
         prompt_file = Some(file);
     }
     // Several agents wait for ever on a standard input that is open.
-    let has_stdin = plan.command.prompt == PromptBy::Stdin;
+    let has_stdin = plan.command.prompt == PromptTransport::Stdin;
     let started = platform::start(command, plan.output, has_stdin, reaped).map_err(|error| failed(&error))?;
     let Started { mut child, stdin, stdout, stderr } = started;
     let leader = child.started().await.map_err(|error| failed(&error))?;

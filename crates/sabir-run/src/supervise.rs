@@ -1,14 +1,16 @@
 //! One run, from its first byte to the proof that nothing of it is left. One loop decides everything.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
+use clock::Clock;
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::{End, StartFailure};
-use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
-use sabir_core::launch::{CommandLine, Output};
+use sabir_core::event::{Cause, Event, EventKind, Exited, Outcome, RunId};
+use sabir_core::launch::{CommandLine, StdoutCapture};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use sabir_core::time::Timestamp;
 use tokio::sync::watch;
@@ -24,13 +26,11 @@ use crate::{platform, tree};
 
 mod clock;
 
-use clock::Clock;
-
 /// Everything that is decided before a run begins.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The agent.
-    pub agent: &'static Agent,
+    pub agent: Arc<Agent>,
     /// Its version, where it is known.
     pub agent_version: Option<String>,
     /// Names the run. It must be its own: processes of the run are known by it.
@@ -52,7 +52,7 @@ pub struct Plan {
     /// What the agent leaves running when it ends by itself is left alone.
     pub leave_running: bool,
     /// How the agent's standard output is taken.
-    pub output: Output,
+    pub output: StdoutCapture,
     /// The prompt belongs to a session that was there before.
     pub resumed: bool,
     /// Lines longer than this many bytes are cut.
@@ -61,20 +61,20 @@ pub struct Plan {
 
 impl Plan {
     /// A plan with the usual limits, in the current environment.
-    pub fn new(agent: &'static Agent, program: PathBuf, command: CommandLine, prompt: &str, cwd: PathBuf) -> Self {
+    pub fn new(agent: Arc<Agent>, program: PathBuf, command: CommandLine, prompt: &str, cwd: PathBuf) -> Self {
         Self {
-            agent,
             agent_version: None,
             run_id: RunId::from("run"),
             program,
             command,
             prompt: prompt.to_owned(),
             cwd,
-            environment: Environment::new(crate::secrets::variables(), agent.launch.environment, &[]),
+            environment: Environment::new(crate::secrets::variables(), &agent.launch.environment, &[]),
             limits: Limits::default(),
             grace: Grace::default(),
             leave_running: false,
-            output: agent.launch.output,
+            output: agent.launch.stdout,
+            agent,
             resumed: false,
             max_line: LineBuffer::DEFAULT_CAP,
         }
@@ -341,9 +341,9 @@ pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended
 }
 
 /// Tells of a run that could not even be planned, in the words of one that was.
-pub fn never_began(agent: &'static Agent, run_id: RunId, message: &str, sink: &mut dyn Sink) -> Ended {
+pub fn never_began(agent: Arc<Agent>, run_id: RunId, message: &str, sink: &mut dyn Sink) -> Ended {
     let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
-    let start = Start { run_id, agent: Some(agent), at: now(), ..Start::auto() };
+    let start = Start { run_id, at: now(), ..Start::of(agent) };
     let mut reading = Reading { decoder: Decoder::new(start), sink, spare: Vec::new() };
     reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
 }
@@ -359,12 +359,11 @@ impl<'s> Reading<'s> {
     fn new(plan: &Plan, sink: &'s mut dyn Sink) -> Self {
         let start = Start {
             run_id: plan.run_id.clone(),
-            agent: Some(plan.agent),
-            dialect: None,
             agent_version: plan.agent_version.clone(),
             at: now(),
             structured: true,
             resumed: plan.resumed,
+            ..Start::of(Arc::clone(&plan.agent))
         };
         let mut reading = Self { decoder: Decoder::new(start), sink, spare: Vec::new() };
         let mut events = Vec::new();
@@ -407,7 +406,7 @@ impl<'s> Reading<'s> {
         }
         self.sink.idle();
         let (outcome, cause) = match events.last().map(|event| &event.kind) {
-            Some(EventKind::Exited { outcome, cause, .. }) => (*outcome, *cause),
+            Some(EventKind::Exited(Exited { outcome, cause, .. })) => (*outcome, *cause),
             _ => (Outcome::Incomplete, None),
         };
         Ended { outcome, cause, end, killed }

@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 pub(crate) use nix::sys::signal::Signal;
 use nix::sys::signal::{kill, killpg};
 use nix::unistd::Pid;
-use sabir_core::launch::{Output, StopSignal};
+use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::net::unix::pipe::Sender;
 use tokio::process::{Child, Command};
 
@@ -48,11 +48,11 @@ const PIPE_BYTES: i32 = 1 << 20;
 
 /// Starts the command in a group of its own, with large pipes, or a file, for its output. `reaped` when it is that of a reaper.
 #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
-pub(crate) fn start(mut command: Command, output: Output, has_stdin: bool, reaped: bool) -> io::Result<Started> {
+pub(crate) fn start(mut command: Command, output: StdoutCapture, has_stdin: bool, reaped: bool) -> io::Result<Started> {
     let (stdout, stdout_end) = match output {
         // Where there is no room for a file, a pipe takes all but what the agent throws away.
-        Output::File => file().or_else(|_| pipe())?,
-        Output::Pipe => pipe()?,
+        StdoutCapture::File => file().or_else(|_| pipe())?,
+        StdoutCapture::Pipe => pipe()?,
     };
     let (stderr, stderr_end) = pipe()?;
     let (stdin_end, stdin) = if has_stdin { Some(io::pipe()?) } else { None }.unzip();

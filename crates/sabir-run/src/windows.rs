@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
-use sabir_core::launch::{Output, StopSignal};
+use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::io::AsyncRead;
 use tokio::process::{ChildStdin, Command};
 
@@ -41,7 +41,7 @@ pub(crate) enum Signal {
 pub(crate) const MARK: &str = "SABIR_RUN_ID";
 
 /// Starts the command in a job of its own. Its output always comes by pipes.
-pub(crate) fn start(mut command: Command, _: Output, has_stdin: bool, _: bool) -> io::Result<Started> {
+pub(crate) fn start(mut command: Command, _: StdoutCapture, has_stdin: bool, _: bool) -> io::Result<Started> {
     command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut wrapped = CommandWrap::from(command);
     wrapped.wrap(JobObject).wrap(KillOnDrop);

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sabir_core::event::{EventKind, Outcome};
+use sabir_core::event::{Final, Outcome, TextDelta};
 use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
 use sabir_shell::courier::Status;
 use sabir_shell::shell::{AfterCrash, run};
@@ -46,14 +46,14 @@ impl Adapter for Speller {
         Ok(Some(Box::pin(async move {
             let mut run = context.begin("speller");
             for word in text.split_inclusive(' ') {
-                run.tell(EventKind::Text { delta: word.into(), message_id: None });
+                run.tell(TextDelta::new(word));
                 let pause = tokio::time::sleep(Duration::from_millis(100));
                 tokio::select! {
                     () = pause => {}
                     _ = cancelled.wait_for(|cancelled| *cancelled) => return run.end(Outcome::Cancelled, None),
                 }
             }
-            run.tell(EventKind::Final { text: text.as_str().into() });
+            run.tell(Final::new(text.as_str()));
             run.end(Outcome::Completed, None)
         })))
     }
@@ -71,7 +71,7 @@ fn main() -> Result<(), Failure> {
     let config = Config {
         home: Home::find()?,
         redactor: Arc::new(Redactor::new(sabir_store::meta::secrets(std::env::vars()))?),
-        options: sabir_core::view::Options::default(),
+        options: sabir_core::export::Options::default(),
         wait: prompt.as_ref().map(|_| Duration::ZERO),
         flush: Duration::from_secs(10),
         after_crash: AfterCrash::Report,

@@ -8,7 +8,7 @@ mod agent;
 use std::future::Future;
 use std::pin::Pin;
 
-use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
+use sabir_core::event::{Cause, Event, EventKind, Exited, Outcome, RunId, Started};
 use sabir_protocol::SessionId;
 
 use crate::log::Log;
@@ -110,22 +110,23 @@ impl Context {
     /// Begins the run that an input asks for.
     pub fn begin(&self, agent: &str) -> Run {
         let mut run = Run { log: self.log.clone(), run_id: RunId::from(uuid::Uuid::now_v7().to_string()), seq: 0 };
-        run.tell(EventKind::Started { agent: agent.to_owned().into(), agent_version: None, detection: None });
+        run.tell(Started::new(agent.to_owned()));
         run
     }
 }
 
 impl Run {
     /// Something happened.
-    pub fn tell(&mut self, kind: EventKind<'_>) {
+    pub fn tell<'a>(&mut self, kind: impl Into<EventKind<'a>>) {
         self.seq += 1;
         let (run_id, at) = (self.run_id.clone(), Some(now()));
-        self.log.event(&Event { run_id, seq: self.seq, at, line: None, parent_tool_call_id: None, kind });
+        let event = Event { run_id, seq: self.seq, at, line: None, parent_tool_call_id: None, kind: kind.into() };
+        self.log.event(&event);
     }
 
     /// It is over.
     pub fn end(mut self, outcome: Outcome, cause: Option<Cause>) -> Done {
-        self.tell(EventKind::exited(outcome, cause));
+        self.tell(Exited::new(outcome).cause(cause));
         Done { outcome, cause, killed: false }
     }
 }

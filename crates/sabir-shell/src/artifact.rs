@@ -11,7 +11,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use ring::digest::{Context, SHA256};
-use sabir_core::view::envelope::notes::Artifact;
+use sabir_protocol::envelope::notes::Artifact;
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;

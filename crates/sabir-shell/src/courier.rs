@@ -38,7 +38,8 @@ pub struct Status {
 pub enum Ended {
     /// The hub has all of it.
     Delivered,
-    /// The time was over; so many messages are not acknowledged.
+    /// The time was over; this many messages are not acknowledged. 0 from a sink that has all segments and no complete
+    /// `messages.json`.
     Unsent(u64),
     /// The hub takes no more.
     Refused(Refusal),

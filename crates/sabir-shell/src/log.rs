@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use sabir_core::event::Event;
-use sabir_core::view::envelope::Envelope;
-use sabir_core::view::envelope::notes::{Artifact, Order};
-use sabir_core::view::{Options, View as _};
+use sabir_core::export::{Exporter as _, Options};
+use sabir_protocol::envelope::Envelope;
+use sabir_protocol::envelope::notes::{Artifact, Order};
 
 use crate::redact::{Redactor, Stream};
 use crate::{Failure, Outbox, now};
@@ -91,7 +91,7 @@ impl Log {
 
     /// The run is over.
     pub fn end(&self) {
-        self.write(sabir_core::view::View::end);
+        self.write(sabir_core::export::Exporter::end);
     }
 
     /// What became of an order. It is on the disk when this comes back.

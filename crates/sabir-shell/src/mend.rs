@@ -1,6 +1,6 @@
 //! The end of a run whose shell was gone before it.
 
-use sabir_core::event::{Event, EventKind, Outcome, RunId};
+use sabir_core::event::{ErrorEvent, Event, EventKind, Exited, Final, Outcome, RunId};
 
 use crate::log::Log;
 use crate::now;
@@ -19,16 +19,16 @@ pub(crate) fn mend(log: &Log, run: &LastRun) {
     log.take_up(&run.agent, run.is_broken_off());
     if let Some(json) = &run.exited {
         if let Some(text) = &run.answer {
-            log.event_as_it_is(&event(run.events, EventKind::Final { text: text.into() }));
+            log.event_as_it_is(&event(run.events, Final::new(text).into()));
         }
         if let Ok(exited) = serde_json::from_str::<Event<'_>>(json) {
             log.event_as_it_is(&exited);
         }
     } else {
-        let message = "interrupted: the shell was gone before the run was over".into();
-        log.event_as_it_is(&event(run.events + 1, EventKind::Error { message, class: None, fatal: true }));
+        let error = ErrorEvent::new("interrupted: the shell was gone before the run was over").fatal(true);
+        log.event_as_it_is(&event(run.events + 1, error.into()));
         // Whether the agent went on is not known; that it was done was not heard.
-        log.event_as_it_is(&event(run.events + 2, EventKind::exited(Outcome::Incomplete, None)));
+        log.event_as_it_is(&event(run.events + 2, Exited::new(Outcome::Incomplete).into()));
     }
     log.end();
 }
@@ -37,7 +37,7 @@ pub(crate) fn mend(log: &Log, run: &LastRun) {
 pub(crate) fn outcome(run: &LastRun) -> Option<(Outcome, Option<sabir_core::event::Cause>)> {
     let event: Event<'_> = serde_json::from_str(run.exited.as_deref()?).ok()?;
     match event.kind {
-        EventKind::Exited { outcome, cause, .. } => Some((outcome, cause)),
+        EventKind::Exited(Exited { outcome, cause, .. }) => Some((outcome, cause)),
         _ => None,
     }
 }

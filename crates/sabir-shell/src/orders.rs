@@ -4,7 +4,7 @@
 //! everybody can read what became of it. The hub gives an order out until it hears that it was taken; one that was dealt with is
 //! answered again, and that is all.
 
-use sabir_core::view::envelope::notes;
+use sabir_protocol::envelope::notes;
 use sabir_protocol::{Order, OrderKind, Taken};
 
 use crate::adapter::{Adapter, Context, Input, Refused, Work};

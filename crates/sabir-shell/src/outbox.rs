@@ -21,7 +21,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use sabir_core::view::envelope::read::{self, Message};
+use sabir_protocol::envelope::read::{self, Message};
 use sabir_protocol::{MAX_MESSAGE, SessionId};
 use sabir_store::{Cursor, Home, Journal, Kind, Options, RunFolder, Trouble, Why};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabir_core::event::{Cause, Outcome};
-use sabir_core::view::Options;
+use sabir_core::export::Options;
 use sabir_protocol::{Code, Order, Refusal, Taken};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
@@ -361,7 +361,7 @@ impl Session<'_> {
         self.report.artifacts = (&mut self.porter).await.unwrap_or_default();
         self.report.sink = match self.sunk {
             None | Some(Ended::Delivered) => None,
-            Some(Ended::Unsent(count)) => Some(Failure::delivery(format!("{count} messages are not in the sink"))),
+            Some(Ended::Unsent(count)) => Some(Failure::delivery(not_in_sink(count))),
             Some(Ended::Refused(refusal)) => Some(Failure::delivery(format!("the sink takes no more: {refusal}"))),
             Some(Ended::Failed(failure)) => Some(failure),
         };
@@ -377,6 +377,15 @@ impl Session<'_> {
             Some(Ended::Failed(failure)) => self.report.failure = Some(failure),
         }
         Ok(self.report)
+    }
+}
+
+/// What is not in the sink when the time to deliver is over.
+fn not_in_sink(messages: u64) -> String {
+    match messages {
+        0 => "all messages are in the sink, but its messages.json is not complete".to_owned(),
+        1 => "1 message is not in the sink".to_owned(),
+        messages => format!("{messages} messages are not in the sink"),
     }
 }
 
@@ -400,5 +409,19 @@ async fn until_some(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_in_sink;
+
+    #[test]
+    fn what_a_sink_lacks_is_told_as_it_is() {
+        assert_eq!(not_in_sink(0), "all messages are in the sink, but its messages.json is not complete");
+        assert_eq!(
+            (not_in_sink(1).as_str(), not_in_sink(2).as_str()),
+            ("1 message is not in the sink", "2 messages are not in the sink")
+        );
     }
 }

@@ -29,7 +29,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig};
-use sabir_core::view::envelope::read;
+use sabir_protocol::envelope::read;
 use sabir_protocol::{Code, Refusal, SessionId};
 use sabir_store::private;
 use tokio::sync::watch;
@@ -377,11 +377,7 @@ fn bad_name() -> Stop {
 }
 
 fn unsent(outbox: &Outbox, acked: Option<u64>) -> Ended {
-    match outbox.last().saturating_sub(acked.unwrap_or(outbox.after())) {
-        // All is there, but `messages.json` is not put together.
-        0 => Ended::Unsent(1),
-        count => Ended::Unsent(count),
-    }
+    Ended::Unsent(outbox.last().saturating_sub(acked.unwrap_or(outbox.after())))
 }
 
 /// The hash of bytes, in hexadecimal.

@@ -6,13 +6,15 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Outcome;
-use sabir_core::history::{Account, Key, Spent};
+use sabir_core::history::Spent;
 
 use crate::history::Role;
 use crate::index::Log;
+use crate::index::summary::{Account, Key};
 use crate::summary::State;
 use portion::unlogged;
 pub use portion::{Portion, each_portion};
@@ -21,7 +23,7 @@ pub use portion::{Portion, each_portion};
 #[derive(Debug, Clone)]
 pub struct Session {
     /// Whose.
-    pub agent: &'static Agent,
+    pub agent: Arc<Agent>,
     /// The agent's id of it.
     pub id: String,
     /// The first moment, in milliseconds since 1970.
@@ -54,7 +56,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
             Role::Run(folder) => folder.id(),
             _ => continue,
         };
-        match by_id.entry((log.file.agent.id.0, id)) {
+        match by_id.entry((log.file.agent.id.as_str(), id)) {
             Entry::Vacant(new) => {
                 new.insert(sessions.len());
             }
@@ -73,7 +75,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
         sessions.push(Session::of(log, id, place));
     }
     for (place, log) in logs.iter().enumerate().skip(from) {
-        let agent = log.file.agent.id.0;
+        let agent = log.file.agent.id.as_str();
         let id = match (&log.file.role, log.account.parent()) {
             (Role::Session(id), Some(parent)) => {
                 // What it starts itself belongs where it does.
@@ -100,7 +102,7 @@ pub fn sessions_from(logs: &[Log], from: usize) -> Vec<Session> {
 impl Session {
     fn of(log: &Log, id: &str, place: usize) -> Self {
         let mut session = Self {
-            agent: log.file.agent,
+            agent: Arc::clone(&log.file.agent),
             id: id.to_owned(),
             first: None,
             last: None,
@@ -132,7 +134,8 @@ impl Session {
 
     /// Whether its files tell any tokens. Where they tell none, how many there were is not known.
     pub fn tells_tokens(&self, logs: &[Log]) -> bool {
-        self.spent(logs).total() > 0
+        let has_tokens = |log: &usize| logs[*log].account.stretches().any(|(stretch, _)| stretch.spent.total() > 0);
+        self.logs.iter().any(has_tokens) || !unlogged(0, self, logs).is_empty()
     }
 
     /// Number of tool calls.

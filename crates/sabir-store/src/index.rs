@@ -9,6 +9,7 @@
 
 mod file;
 mod logs;
+pub mod summary;
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};

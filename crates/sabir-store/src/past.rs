@@ -43,13 +43,13 @@ pub fn load(
     let found = history::find_in(&mut index, places, &chosen);
     let Runs { runs: mut of_journal, failures: unreadable } = home.map_or_else(Runs::default, |home| {
         let no_list = |error| Runs { failures: vec![(home.path().to_path_buf(), error)], ..Runs::default() };
-        runs::runs(home, &mut index).unwrap_or_else(no_list)
+        runs::runs(home, &places.registry, &mut index).unwrap_or_else(no_list)
     });
     let read = index::read(found.files, index, watch);
     let mut failures: Vec<(PathBuf, io::Error)> = found.failures.into_iter().chain(read.failures).collect();
     let mut logs = read.logs;
     failures.extend(unreadable);
-    of_journal.retain(|run| chosen(run.log.file.agent));
+    of_journal.retain(|run| chosen(&run.log.file.agent));
     let damaged = of_journal.iter().filter(|run| !run.damage.is_none()).filter_map(|run| match &run.log.file.role {
         Role::Run(folder) => Some((folder.id().to_owned(), run.damage)),
         _ => None,
@@ -88,8 +88,8 @@ fn wholes(runs: &[RunLog], sessions: &[Session], logs: &[Log]) -> Vec<Option<usi
         return Vec::new();
     }
     let by_id: HashMap<(&str, &str), usize> =
-        sessions.iter().enumerate().map(|(place, session)| ((session.agent.id.0, &*session.id), place)).collect();
-    let told = |run: &RunLog| by_id.get(&(run.log.file.agent.id.0, run.session.as_deref()?)).copied();
+        sessions.iter().enumerate().map(|(place, session)| ((session.agent.id.as_str(), &*session.id), place)).collect();
+    let told = |run: &RunLog| by_id.get(&(run.log.file.agent.id.as_str(), run.session.as_deref()?)).copied();
     let taken: HashSet<usize> = runs.iter().filter_map(told).collect();
     let whole = |run: &RunLog| {
         if run.session.is_some() {

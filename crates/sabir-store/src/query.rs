@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement, params};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, FileChange, ToolEnd, ToolStart, ToolUpdate};
 use sabir_core::history::Response;
 use sabir_core::price::{Price, Table};
 use sabir_core::time::Timestamp;
@@ -164,7 +164,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
             let tokens = |count: u64| told.then(|| whole_number(count));
             insert.execute(params![
                 session.id,
-                session.agent.id.0,
+                session.agent.id.as_str(),
                 account.version(),
                 session.account(subject.logs).cwd(),
                 account.title(),
@@ -189,7 +189,7 @@ fn fill(connection: &mut Connection, subject: &Subject<'_>, asked: &BTreeSet<Str
             let spent = &response.spent;
             insert.execute(params![
                 session.id,
-                session.agent.id.0,
+                session.agent.id.as_str(),
                 session.account(subject.logs).cwd(),
                 time(Some(response.at)),
                 model,
@@ -270,7 +270,7 @@ struct Call {
 
 impl Rows<'_> {
     fn event(&mut self, session: &Session, event: &Event<'_>, open: &mut BTreeMap<String, Call>) -> rusqlite::Result<()> {
-        let (id, agent) = (session.id.as_str(), session.agent.id.0);
+        let (id, agent) = (session.id.as_str(), session.agent.id.as_str());
         let at = event.at.map(|at| at.to_string());
         let parent = event.parent_tool_call_id.as_deref();
         if let Some(insert) = &mut self.events {
@@ -280,17 +280,17 @@ impl Rows<'_> {
             insert.execute(params![id, agent, whole_number(event.seq), at, event.kind.tag(), parent, json])?;
         }
         match &event.kind {
-            EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } if self.calls.is_some() => {
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, .. }) if self.calls.is_some() => {
                 let input = input.as_deref().map(str::to_owned);
                 let call = Call { name: name.to_string(), kind: tool_kind.as_str(), at, input };
                 open.insert(tool_call_id.to_string(), call);
             }
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
                 if let Some(call) = open.get_mut(&**tool_call_id) {
                     call.input = Some(input.to_string());
                 }
             }
-            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. }) => {
                 if let (Some(insert), Some(call)) = (&mut self.calls, open.remove(&**tool_call_id)) {
                     let Call { name, kind, at, input } = call;
                     let (output, duration) = (output.as_deref(), duration_ms.map(whole_number));
@@ -300,7 +300,7 @@ impl Rows<'_> {
                     insert.execute(row)?;
                 }
             }
-            EventKind::FileChange { path, change, diff, added, removed, tool_call_id, source, .. } => {
+            EventKind::FileChange(FileChange { path, change, diff, added, removed, tool_call_id, source, .. }) => {
                 if let Some(insert) = &mut self.changes {
                     let (added, removed) = (added.map(whole_number), removed.map(whole_number));
                     let (change, source) = (change.as_str(), source.as_str());

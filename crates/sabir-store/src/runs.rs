@@ -2,22 +2,23 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use sabir_core::agent::{self, Agent};
-use sabir_core::event::{Event, EventKind, Outcome};
+use sabir_core::agent::{Agent, Registry};
+use sabir_core::event::{Event, EventKind, Outcome, Prompt, Session};
 use sabir_core::fold::{CostSource, Over, SessionResult};
-use sabir_core::history::{Account, Ledger, Paid, Response, Spent, id_of, id_with};
+use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::history::{LogFile, Look, Progress, Role, names};
+use crate::index::summary::Account;
 use crate::index::{Index, Kind, Log};
 use crate::layout::{Home, RunFolder};
 use crate::reader::{Damage, Reader};
-use crate::record;
 use crate::reused::is_one_run;
 use crate::summary::{self, State, Summary};
-use crate::whole;
+use crate::{record, whole};
 
 /// A run of the journal, as a log.
 #[derive(Debug)]
@@ -127,10 +128,10 @@ struct KnownRun {
 }
 
 /// Every run of the journal, where an index knows some of them.
-pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
+pub(crate) fn runs(home: &Home, registry: &Registry, index: &mut Index) -> io::Result<Runs> {
     let mut all = Runs::default();
     for folder in home.runs()? {
-        match read_folder(&folder, index, &mut all.runs) {
+        match read_folder(&folder, registry, index, &mut all.runs) {
             // It was removed meanwhile.
             Err(error) if error.kind() != io::ErrorKind::NotFound => all.failures.push((folder.path().to_path_buf(), error)),
             _ => {}
@@ -140,17 +141,17 @@ pub(crate) fn runs(home: &Home, index: &mut Index) -> io::Result<Runs> {
 }
 
 /// Reads the runs in a folder: one, unless its id was used more than once.
-fn read_folder(folder: &RunFolder, index: &mut Index, runs: &mut Vec<RunLog>) -> io::Result<()> {
+fn read_folder(folder: &RunFolder, registry: &Registry, index: &mut Index, runs: &mut Vec<RunLog>) -> io::Result<()> {
     let names = names(index, folder.path(), &Look::at(folder.path())?)?;
     let numbers = folder.segments_of(names.iter().map(|(name, _)| name));
     if is_one_run(&numbers) {
-        runs.extend(known_or_read(folder, &numbers, index)?);
+        runs.extend(known_or_read(folder, &numbers, registry, index)?);
         return Ok(());
     }
     let mut outcome = Ok(());
     for part in folder.runs()? {
         let numbers = part.segments_of(names.iter().map(|(name, _)| name));
-        match known_or_read(&part, &numbers, index) {
+        match known_or_read(&part, &numbers, registry, index) {
             Ok(run) => runs.extend(run),
             Err(error) => outcome = Err(error),
         }
@@ -180,9 +181,11 @@ impl Told {
             told.started = told.started.or(event.at);
             told.last = event.at.or(told.last);
             match &event.kind {
-                EventKind::Session { cwd: Some(cwd), .. } if told.cwd.is_none() => told.cwd = Some(cwd.clone().into_owned()),
-                EventKind::Prompt { text } if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
-                EventKind::Exited { .. } => told.ended = true,
+                EventKind::Session(Session { cwd: Some(cwd), .. }) if told.cwd.is_none() => {
+                    told.cwd = Some(cwd.clone().into_owned());
+                }
+                EventKind::Prompt(Prompt { text, .. }) if told.prompt.is_none() => told.prompt = Some(text.clone().into_owned()),
+                EventKind::Exited(_) => told.ended = true,
                 _ => {}
             }
             fold.event(event);
@@ -205,7 +208,7 @@ fn stamp(folder: &RunFolder, numbers: &[u32]) -> io::Result<u64> {
 }
 
 /// A run: from what is known of it, from its summary, or from its events.
-fn known_or_read(folder: &RunFolder, numbers: &[u32], index: &mut Index) -> io::Result<Option<RunLog>> {
+fn known_or_read(folder: &RunFolder, numbers: &[u32], registry: &Registry, index: &mut Index) -> io::Result<Option<RunLog>> {
     // Before anything of it is read: what is written meanwhile makes it another one.
     let stamp = stamp(folder, numbers)?;
     // Several runs in one folder are told apart by their first segments.
@@ -215,23 +218,24 @@ fn known_or_read(folder: &RunFolder, numbers: &[u32], index: &mut Index) -> io::
     };
     if let Some((KnownRun { stamp: known, agent, session, state, ended, damage }, account)) = index.recall(Kind::Run, &path)
         && known == stamp
-        && let (Some(agent), Some(account)) = (agent::find(&agent), Account::read(account))
+        && let Some(account) = Account::read(account)
     {
+        let agent = agent_named(registry, agent);
         return Ok(Some(RunLog { log: log(folder, agent, account), session, state, ended, damage }));
     }
     let (summary, damage) = summary::checked(folder)?;
-    let run = run(folder, summary, damage.beyond_the_end())?;
+    let run = run(folder, summary, damage.beyond_the_end(), registry)?;
     if let Some(RunLog { log: Log { file, account, .. }, session, state, ended, damage }) = &run
         && *state != State::Running
     {
-        let (agent, session) = (file.agent.id.0.to_owned(), session.clone());
+        let (agent, session) = (file.agent.id.as_str().to_owned(), session.clone());
         let known = KnownRun { stamp, agent, session, state: *state, ended: *ended, damage: *damage };
         index.remember(Kind::Run, &path, &known, account.as_bytes());
     }
     Ok(run)
 }
 
-fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Option<RunLog>> {
+fn run(folder: &RunFolder, summary: Summary, damage: Damage, registry: &Registry) -> io::Result<Option<RunLog>> {
     let Summary { state, meta, result, ended, .. } = summary;
     let mut result: Option<Short> = result.and_then(|result| serde_json::from_slice(&result).ok());
     let is_broken_off = state != State::Running && result.is_none();
@@ -258,8 +262,7 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Optio
         None if state == State::Running || !folder.has_records()? => return Ok(None),
         None => return Err(io::Error::other("the beginning of the run is damaged, and with it whose it was")),
     };
-    let unknown = || io::Error::other(format!("this version of Sabir does not know the agent {name}"));
-    let agent: &'static Agent = agent::find(&name).ok_or_else(unknown)?;
+    let agent = agent_named(registry, name);
     let started = started.map(Timestamp::as_millis);
     let mut ledger = Ledger::default();
     ledger.session = Some(folder.id().to_owned());
@@ -281,7 +284,7 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Optio
         }
         ledger.version = result.agent_version.or(ledger.version);
         session = result.session_id;
-        let mut calls = u16::try_from(result.tool_calls).unwrap_or(u16::MAX);
+        let mut calls = u32::try_from(result.tool_calls).unwrap_or(u32::MAX);
         for share in result.models {
             let (spent, undivided) = share.spent();
             let name = share.model.unwrap_or_default();
@@ -300,6 +303,11 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage) -> io::Result<Optio
     Ok(Some(RunLog { log: log(folder, agent, Account::of(&ledger)), session, state, ended, damage }))
 }
 
+/// The agent of a run. A journal outlives the agents that a program knows, so an unknown one is an agent without dialects.
+fn agent_named(registry: &Registry, name: String) -> Arc<Agent> {
+    registry.find(&name).cloned().unwrap_or_else(|| Arc::new(Agent::new(name.clone(), name)))
+}
+
 /// When something was last written to a run, in milliseconds since 1970.
 fn written(folder: &RunFolder) -> Option<i64> {
     let last = *folder.segments().ok()?.last()?;
@@ -316,7 +324,7 @@ fn session_so_far(folder: &RunFolder) -> io::Result<Option<String>> {
         let Some(record) = reader.next()? else { break };
         if record.kind == record::Kind::Event
             && let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload)
-            && let EventKind::Session { session_id: Some(id), .. } = event.kind
+            && let EventKind::Session(Session { session_id: Some(id), .. }) = event.kind
         {
             return Ok(Some(id.into_owned()));
         }
@@ -324,7 +332,7 @@ fn session_so_far(folder: &RunFolder) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-fn log(folder: &RunFolder, agent: &'static Agent, account: Account) -> Log {
+fn log(folder: &RunFolder, agent: Arc<Agent>, account: Account) -> Log {
     let (path, role) = (folder.path().to_path_buf(), Role::Run(Box::new(folder.clone())));
     let file = LogFile { agent, path, role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
     Log { file, account, progress: Progress::default() }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use aho_corasick::AhoCorasick;
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Prompt, TextDelta, ThinkingDelta};
 use sabir_core::pattern::Pattern;
 use sabir_core::time::Timestamp;
 
@@ -166,7 +166,7 @@ impl Words {
                     let Ok(event) = serde_json::from_slice::<Event<'_>>(record.payload) else { continue };
                     let is_asked = |text: &str| asked.as_ref().is_some_and(|asked| asked.trim() == text.trim());
                     match &event.kind {
-                        EventKind::Prompt { text } if is_asked(text) => texts.end(),
+                        EventKind::Prompt(Prompt { text, .. }) if is_asked(text) => texts.end(),
                         _ => texts.event(&event),
                     }
                 }
@@ -205,7 +205,9 @@ impl<'t> Texts<'t> {
 
     fn event(&mut self, event: &Event<'_>) {
         let kind = event.kind.tag();
-        if let EventKind::Text { delta, message_id } | EventKind::Thinking { delta, message_id } = &event.kind {
+        if let EventKind::Text(TextDelta { delta, message_id, .. })
+        | EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) = &event.kind
+        {
             let (id, parent) = (message_id.as_deref(), event.parent_tool_call_id.as_deref());
             let goes_on = |open: &&mut Message| {
                 (open.kind, open.id.as_deref(), open.parent.as_deref()) == (kind, id, parent) && open.text.len() < LONGEST_MESSAGE
@@ -273,9 +275,8 @@ fn longest_plain(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
 
-    use sabir_core::event::{Event, EventKind, RunId};
+    use sabir_core::event::{Event, RunId, TextDelta};
     use sabir_core::pattern::Pattern;
 
     use super::{Place, Texts, Words, longest_plain};
@@ -324,7 +325,7 @@ mod tests {
             let mut take = |place: Place| places.push((place.seq, place.snippet));
             let mut texts = Texts::new(&pattern, &mut take);
             for ((text, id), seq) in pieces.iter().zip(1..) {
-                let kind = EventKind::Text { delta: (*text).into(), message_id: id.map(Cow::Borrowed) };
+                let kind = TextDelta::new(*text).message_id(*id).into();
                 let run_id = RunId::from("r");
                 texts.event(&Event { run_id, seq, at: None, line: None, parent_tool_call_id: None, kind });
             }

@@ -6,11 +6,11 @@ mod sum;
 use std::collections::{BTreeMap, HashMap};
 
 pub use jiff::tz::TimeZone;
-use sabir_core::history::Stretch;
 use sabir_core::price::{Price, Table};
 
 use crate::account::{Portion, Session, each_portion};
 use crate::index::Log;
+use crate::index::summary::Stretch;
 use day::{Days, name_of_day};
 pub use sum::{Sum, cost_of};
 use sum::{Tally, has_one_price};
@@ -116,7 +116,7 @@ pub fn usage(
             By::Day | By::Week | By::Month => Key::Day(group.day),
             By::Session => Key::Text(&session.id),
             By::Model => Key::Text(group.model),
-            By::Agent => Key::Text(session.agent.id.0),
+            By::Agent => Key::Text(session.agent.id.as_str()),
             By::Project => Key::Text(session.account(logs).cwd().unwrap_or("unknown")),
         };
         let cell = *cells.entry((key, group.model)).or_insert(sums.len());
@@ -181,7 +181,7 @@ pub fn cube(logs: &[Log], sessions: &[Session], question: &Question, prices: &Ta
     let mut adding = Adding::new(question, prices, |group: Group<'_>, sum: &Sum| {
         let session = &sessions[group.session];
         let project = session.account(logs).cwd().unwrap_or_default();
-        cells.entry((group.day, [session.agent.id.0, group.model, project])).or_default().add_of(group.session, sum);
+        cells.entry((group.day, [session.agent.id.as_str(), group.model, project])).or_default().add_of(group.session, sum);
     });
     each_portion(logs, sessions, &mut |portion| adding.add(&portion));
     adding.finish();

@@ -6,6 +6,7 @@ mod kept;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
@@ -54,7 +55,7 @@ pub fn events_in(
     if let Some(folder) = run_of(session, logs) {
         return kept_events(folder, take);
     }
-    let Some(start) = Start::kept(session.agent) else { return Ok(Damage::default()) };
+    let Some(start) = Start::log(Arc::clone(&session.agent)) else { return Ok(Damage::default()) };
     let mut decoder = Decoder::new(Start { run_id: RunId::from(session.id.as_str()), ..start });
     begin(&mut decoder, take);
     let mut spare = Vec::new();

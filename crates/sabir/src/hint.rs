@@ -5,7 +5,7 @@ use sabir_core::event::{Cause, Outcome, Timeout};
 
 /// Advice for a run of that agent which ended like this.
 pub(crate) fn after(agent: &Agent, outcome: Outcome, cause: Option<Cause>, timeout: Option<Timeout>) -> Option<String> {
-    let id = agent.id;
+    let id = &agent.id;
     match (outcome, cause) {
         (Outcome::TimedOut, _) => timeout.map(|limit| {
             let (what, flag) = match limit {

@@ -4,10 +4,10 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Final};
+use sabir_core::export::Exporter;
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::price::Table;
-use sabir_core::view::{self, View};
 
 use crate::failure::Failure;
 use crate::journal::Recording;
@@ -34,7 +34,7 @@ fn own_and_views() -> impl Iterator<Item = (&'static str, &'static str)> {
         (HUMAN, "a transcript to read"),
         (ANSWER, "the answer alone"),
     ];
-    own.into_iter().chain(view::ALL.iter().map(|entry| (entry.name, entry.about)))
+    own.into_iter().chain(sabir_export::FORMATS.iter().map(|entry| (entry.name, entry.about)))
 }
 
 fn parser(names: impl Iterator<Item = (&'static str, &'static str)>) -> PossibleValuesParser {
@@ -73,7 +73,7 @@ pub(crate) enum Output {
     Readable(Box<SessionResultFold>),
     Human(Box<Human>),
     Answer,
-    View(Box<dyn View>),
+    View(Box<dyn Exporter>),
 }
 
 impl Output {
@@ -87,10 +87,14 @@ impl Output {
                 Self::Human(Box::new(if options.diffs { human.with_diffs() } else { human }))
             }
             ANSWER => Self::Answer,
-            name => match view::find(name) {
+            name => match sabir_export::find(name) {
                 Some(entry) => {
                     let Options { session_id, logs, .. } = options;
-                    Self::View((entry.new)(&view::Options { session_id, logs, ..view::Options::default() }))
+                    Self::View((entry.new)(&sabir_core::export::Options {
+                        session_id,
+                        logs,
+                        ..sabir_core::export::Options::default()
+                    }))
                 }
                 None => Self::Events,
             },
@@ -108,7 +112,7 @@ impl Output {
             Self::Readable(fold) => fold.event(event),
             Self::Human(human) => human.event(event, out),
             Self::Answer => {
-                if let EventKind::Final { text } = &event.kind {
+                if let EventKind::Final(Final { text, .. }) = &event.kind {
                     out.extend_from_slice(text.as_bytes());
                     if !text.ends_with('\n') {
                         out.push(b'\n');

@@ -5,9 +5,10 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use sabir_core::agent::{self, Agent};
+use sabir_core::agent::Agent;
 use sabir_core::event::Event;
 use sabir_store::account::Session;
 use sabir_store::history::{Places, Role};
@@ -16,6 +17,7 @@ use sabir_store::{Damage, Home, parallel, whole};
 
 use crate::cli::past::Which;
 use crate::commands::agents;
+use crate::commands::agents::registry;
 use crate::failure::Failure;
 use crate::print::progress::Progress;
 use crate::print::{hint, note, warning};
@@ -33,7 +35,7 @@ impl Deref for Past {
 }
 
 /// Reads all logs in short, those of one agent where it is named. What can't be read is said and left out.
-pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
+pub(crate) fn load(agent: Option<&'static Arc<Agent>>, index: bool) -> Past {
     let home = Home::find().ok();
     let index = home.as_ref().filter(|_| index).map(Home::index);
     let mut progress = Progress::new("reading logs");
@@ -46,7 +48,7 @@ pub(crate) fn load(agent: Option<&'static Agent>, index: bool) -> Past {
 }
 
 /// The same with the index and without a word, for a shell that asks while somebody types.
-pub(crate) fn load_quietly(agent: Option<&'static Agent>) -> Past {
+pub(crate) fn load_quietly(agent: Option<&'static Arc<Agent>>) -> Past {
     let home = Home::find().ok();
     let index = home.as_ref().map(Home::index);
     let chosen = |candidate: &Agent| agent.is_none_or(|agent| agent.id == candidate.id);
@@ -133,10 +135,10 @@ pub(crate) fn tell_bad_lines(logs: &[Log]) {
 
 /// The home folder and the variables that move agents' folders.
 pub(crate) fn places() -> Places {
-    let roots = agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).flat_map(|history| history.roots);
-    let names = roots.filter_map(|root| root.variable);
+    let roots = registry().iter().filter_map(|agent| agent.log.as_ref()).flat_map(|log| &log.roots);
+    let names = roots.filter_map(|root| root.env_var.as_deref());
     let variables = names.filter_map(|name| Some((name.to_owned(), std::env::var_os(name)?))).collect();
-    Places { home: std::env::home_dir(), variables }
+    Places { registry: registry().clone(), home: std::env::home_dir(), variables }
 }
 
 /// A shorter text is not taken for the beginning of an id: some agents resume by a number or a word.
@@ -144,7 +146,7 @@ const LEAST: usize = 4;
 
 /// The agent's id of the session that is to be resumed: the given one, unless it is the beginning of another. What is no
 /// beginning of any id that its logs tell is left to the agent.
-pub(crate) fn resumed(agent: &'static Agent, given: &str) -> Result<String, Failure> {
+pub(crate) fn resumed(agent: &'static Arc<Agent>, given: &str) -> Result<String, Failure> {
     if given.chars().count() < LEAST {
         return Ok(given.to_owned());
     }
@@ -255,7 +257,7 @@ impl<'p> ShortIds<'p> {
 
 /// Which sessions are meant.
 pub(crate) struct Filter {
-    pub(crate) agent: Option<&'static Agent>,
+    pub(crate) agent: Option<&'static Arc<Agent>>,
     pub(crate) since: Option<i64>,
     pub(crate) until: Option<i64>,
     project: Option<Project>,

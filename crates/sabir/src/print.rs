@@ -9,7 +9,7 @@ pub(crate) mod table;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use clap::error::ContextValue;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sabir_core::readable;
 
 use crate::exit::Exit;
@@ -59,12 +59,15 @@ pub(crate) fn usage(error: clap::Error) -> ExitCode {
         drop(error.print());
         return Exit::Completed.into();
     }
+    let is_before_subcommand = error.kind() == ErrorKind::ArgumentConflict && error.get(ContextKind::InvalidSubcommand).is_some();
     // The words that were typed are in it. Where one of them could steer the terminal, our colours can't be told from it.
     let is_harmless = std::env::args_os().all(|word| !word.to_string_lossy().contains(readable::steers));
     let text = if is_harmless { error.render().ansi().to_string() } else { without_steering(error) };
     let what = text.split_once("\nFor more information, try ").map(|(what, _)| what);
     let _ = writeln!(anstream::stderr(), "{}", what.unwrap_or(&text).trim_end());
-    if what.is_some() {
+    if is_before_subcommand {
+        hint("options of a subcommand stand after it; its --help lists them");
+    } else if what.is_some() {
         // What to do about it is said as everywhere else.
         hint("the same with --help says what can be given");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sabir_core::event::{Cause, Event, EventKind, Outcome};
+use sabir_core::event::{Activity, Cause, ErrorEvent, Event, EventKind, Exited, Outcome};
 use sabir_core::readable;
 
 /// How many lines of an error are shown, and how many of standard error where the agent reported no error.
@@ -25,17 +25,19 @@ pub(crate) struct Reason {
 impl Reason {
     pub(crate) fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Error { message, fatal, .. } if *fatal || !self.error.as_ref().is_some_and(|(_, fatal)| *fatal) => {
+            EventKind::Error(ErrorEvent { message, fatal, .. })
+                if *fatal || !self.error.as_ref().is_some_and(|(_, fatal)| *fatal) =>
+            {
                 self.error = Some((shortened(message), *fatal));
             }
             // An activity without a line is one of standard error.
-            EventKind::Activity { message } if event.line.is_none() && !message.trim().is_empty() => {
+            EventKind::Activity(Activity { message, .. }) if event.line.is_none() && !message.trim().is_empty() => {
                 if self.stderr.len() == STDERR {
                     self.stderr.pop_front();
                 }
                 self.stderr.push_back(shortened(message));
             }
-            EventKind::Exited { exit_code, signal, .. } => {
+            EventKind::Exited(Exited { exit_code, signal, .. }) => {
                 (self.exit_code, self.signal) = (*exit_code, signal.as_deref().map(str::to_owned));
             }
             _ => {}
@@ -88,9 +90,8 @@ fn shortened_line(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
 
-    use sabir_core::event::{Cause, Event, EventKind, Outcome, RunId};
+    use sabir_core::event::{Activity, Cause, ErrorEvent, Event, EventKind, Outcome, RunId};
 
     use super::Reason;
 
@@ -104,12 +105,12 @@ mod tests {
     }
 
     fn error(message: &'static str, fatal: bool) -> EventKind<'static> {
-        EventKind::Error { message: Cow::Borrowed(message), class: None, fatal }
+        ErrorEvent::new(message).fatal(fatal).into()
     }
 
     #[test]
     fn error_is_the_agents_own() {
-        let stderr = |text: &'static str| EventKind::Activity { message: Cow::Borrowed(text) };
+        let stderr = |text: &'static str| EventKind::Activity(Activity::new(text));
         assert_eq!(reason(vec![stderr("a"), error("first", true), error("second", false)]).error(Outcome::Failed), ["first"]);
         assert_eq!(reason(vec![error("first", false), error("two\n\n lines", false)]).error(Outcome::Failed), ["two", " lines"]);
         let lines = ["one", " ", "two", "three", "\u{1b}[31mfour"].map(stderr);

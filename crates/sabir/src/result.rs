@@ -254,9 +254,10 @@ mod tests {
     /// The JSON that comes out, which must be that of a fold that keeps all.
     fn check(lists: &mut Lists, lines: &[String], is_over: bool) -> String {
         let mut result = ResultJson::within(std::mem::take(lists));
-        let mut decoder = Decoder::new(Start::named("claude-code").expect("an agent"));
+        let mut decoder =
+            Decoder::new(Start::of(crate::commands::agents::registry().find("claude-code").expect("an agent").clone()));
         let mut fold = SessionResult::fold();
-        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd { .. } | EventKind::Exited { .. });
+        let ends = |event: &Event<'_>| matches!(event.kind, EventKind::ToolEnd(_) | EventKind::Exited(_));
         let mut note = |events: &[Event<'_>]| {
             for event in events.iter().filter(|event| is_over || !ends(event)) {
                 fold.event(event);
@@ -320,7 +321,8 @@ mod tests {
     fn a_long_run_is_put_away() {
         let lines = |size| [call(1), output(1, size)];
         let mut result = ResultJson::default();
-        let mut decoder = Decoder::new(Start::named("claude-code").expect("an agent"));
+        let mut decoder =
+            Decoder::new(Start::of(crate::commands::agents::registry().find("claude-code").expect("an agent").clone()));
         let mut calls = 0;
         while result.lists.calls.file.is_none() {
             for line in lines(40_000) {

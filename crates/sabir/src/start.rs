@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sabir_core::agent::Agent;
@@ -66,7 +67,7 @@ pub(crate) fn run_id() -> RunId {
 
 /// The plan of a run. Asks the agent's program for its version where the command line depends on it.
 pub(crate) async fn plan(
-    agent: &'static Agent,
+    agent: &'static Arc<Agent>,
     prompt: &str,
     extra: &[String],
     ask: &AskArguments,
@@ -89,7 +90,7 @@ pub(crate) async fn plan(
         superuser: sabir_run::supervise::superuser(),
     };
     // What can't be promised is refused before anything is looked for.
-    let refused = |refusal: sabir_core::launch::Refusal| Failure::usage(refusal.what).hint(refusal.can);
+    let refused = |refusal: sabir_core::launch::Unsupported| Failure::usage(refusal.what).hint(refusal.can);
     agent.command(&request).map_err(refused)?;
     let cwd = match &ask.cwd {
         Some(folder) => folder.clone(),
@@ -99,7 +100,7 @@ pub(crate) async fn plan(
         return Err(Failure::usage(format!("{} is not a folder", cwd.display())).hint("--cwd names the folder to work in"));
     }
     let program = program(agent, ask.program.as_deref())?;
-    let version = if agent.launch.version_matters { probe::version(&program).await } else { None };
+    let version = if agent.launch.needs_version { probe::version(&program).await } else { None };
     request.version = version.as_deref();
     let command = agent.command(&request).map_err(refused)?;
     let resumed = request.session != Session::New;
@@ -107,7 +108,7 @@ pub(crate) async fn plan(
     Ok(Plan {
         run_id,
         agent_version: version,
-        environment: Environment::new(secrets::variables(), agent.launch.environment, &ask.env),
+        environment: Environment::new(secrets::variables(), &agent.launch.environment, &ask.env),
         limits: Limits {
             run: ask.timeout,
             first_output: ask.first_output_timeout,
@@ -117,11 +118,11 @@ pub(crate) async fn plan(
         },
         leave_running: ask.leave_running,
         resumed,
-        ..Plan::new(agent, program, command, prompt, cwd)
+        ..Plan::new(Arc::clone(agent), program, command, prompt, cwd)
     })
 }
 
-fn program(agent: &'static Agent, named: Option<&Path>) -> Result<PathBuf, Failure> {
+fn program(agent: &'static Arc<Agent>, named: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH");
     if let Some(named) = named {
         let name = named.display().to_string();
@@ -132,7 +133,7 @@ fn program(agent: &'static Agent, named: Option<&Path>) -> Result<PathBuf, Failu
 }
 
 /// Why an agent is not there, and how to get it.
-fn missing(agent: &'static Agent, path: Option<&OsStr>) -> Failure {
+fn missing(agent: &'static Arc<Agent>, path: Option<&OsStr>) -> Failure {
     match probe::not_executable(agent, path) {
         Some(file) => Failure::not_ready(format!("{} is there but may not be executed", file.display()))
             .hint(format!("chmod +x {}", file.display())),

@@ -1,6 +1,6 @@
 //! What tools gave back, against what they did.
 
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, ToolEnd};
 use sabir_core::fold::ToolCall;
 
 use super::{Aspect, allowed, served};
@@ -31,7 +31,7 @@ pub(super) fn outputs(run: &Run, seen: &Seen, differs: &mut impl FnMut(Aspect, S
             Tool::Write { .. } | Tool::Edit { .. } => continue,
         };
         let told = seen.events.iter().find_map(|event| match &event.kind {
-            EventKind::ToolEnd { tool_call_id, output, .. } if *tool_call_id == call.id.as_str() => output.as_deref(),
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, .. }) if *tool_call_id == call.id.as_str() => output.as_deref(),
             _ => None,
         });
         let bytes: usize = wanted.iter().map(String::len).sum();

@@ -1,6 +1,9 @@
 //! A run that is not told as it was served is found out, whatever it is that differs.
 
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolKind, ToolStatus, UsageScope};
+use sabir_core::event::{
+    Event, EventKind, Exited, Final, Outcome, RunId, Session, Started, TextDelta, ToolEnd, ToolKind, ToolStart, ToolStatus,
+    Unrecognized, Usage, UsageScope,
+};
 use sabir_core::fold::SessionResult;
 use sabir_lab::check::{Aspect, Difference, check};
 use sabir_lab::cli::{self, Exception, Recipe};
@@ -24,65 +27,30 @@ fn run() -> &'static Run {
 /// The events of a run of `shell-ok` that is told as it was served.
 fn told() -> Vec<EventKind<'static>> {
     vec![
-        EventKind::Started { agent: "claude-code".into(), agent_version: None, detection: None },
-        EventKind::Session {
-            session_id: Some("s-1".into()),
-            model: None,
-            cwd: None,
-            agent_version: None,
-            permission_mode: None,
-            tools: None,
-        },
-        EventKind::Text { delta: "I will run ".into(), message_id: None },
-        EventKind::Text { delta: "a command.".into(), message_id: None },
-        EventKind::ToolStart {
-            tool_call_id: "call_1_1".into(),
-            name: "Bash".into(),
-            input: None,
-            tool_kind: ToolKind::Execute,
-            title: None,
-        },
-        EventKind::ToolEnd {
-            tool_call_id: "call_1_1".into(),
-            ok: true,
-            output: Some("hello-from-the-shell\nREADME.md\ncheck.sh\nsum.sh\n".into()),
-            status: ToolStatus::Ok,
-            exit_code: Some(0),
-            duration_ms: None,
-        },
-        EventKind::Text { delta: "The command printed its greeting.".into(), message_id: None },
-        EventKind::Usage {
-            input_tokens: Some(10),
-            output_tokens: Some(4),
-            total_tokens: Some(64),
-            cache_read_tokens: Some(20),
-            cache_write_tokens: Some(30),
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: None,
-            cost_parts: None,
-            model: None,
-            scope: UsageScope::Run,
-        },
-        EventKind::Final { text: "The command printed its greeting.".into() },
+        EventKind::Started(Started::new("claude-code")),
+        EventKind::Session(Session::default().session_id("s-1")),
+        EventKind::Text(TextDelta::new("I will run ")),
+        EventKind::Text(TextDelta::new("a command.")),
+        EventKind::ToolStart(ToolStart::of_kind(ToolKind::Execute, "call_1_1", "Bash")),
+        EventKind::ToolEnd(
+            ToolEnd::new("call_1_1", ToolStatus::Ok).output("hello-from-the-shell\nREADME.md\ncheck.sh\nsum.sh\n").exit_code(0),
+        ),
+        EventKind::Text(TextDelta::new("The command printed its greeting.")),
+        EventKind::Usage(
+            Usage::new(UsageScope::Run)
+                .input_tokens(10)
+                .output_tokens(4)
+                .total_tokens(64)
+                .cache_read_tokens(20)
+                .cache_write_tokens(30),
+        ),
+        EventKind::Final(Final::new("The command printed its greeting.")),
         exited(Outcome::Completed),
     ]
 }
 
 fn exited(outcome: Outcome) -> EventKind<'static> {
-    EventKind::Exited {
-        exit_code: Some(0),
-        signal: None,
-        cancelled: false,
-        outcome,
-        cause: None,
-        timeout: None,
-        quiescent: Some(true),
-        stop_reason: None,
-        turns: None,
-        duration_ms: None,
-        api_duration_ms: None,
-    }
+    EventKind::Exited(Exited::new(outcome).exit_code(0).cancelled(false).quiescent(true))
 }
 
 fn seen(kinds: Vec<EventKind<'static>>) -> Seen {
@@ -162,38 +130,38 @@ fn every_aspect_is_looked_at() {
 #[test]
 fn events_are_compared_with_the_truth() {
     let failed = found_when(|kind| {
-        if let EventKind::ToolEnd { ok, status, .. } = kind {
+        if let EventKind::ToolEnd(ToolEnd { ok, status, .. }) = kind {
             (*ok, *status) = (false, ToolStatus::Error);
         }
     });
     assert_eq!(failed, [Aspect::Tools]);
     let cut = found_when(|kind| {
-        if let EventKind::ToolEnd { output, .. } = kind {
+        if let EventKind::ToolEnd(ToolEnd { output, .. }) = kind {
             *output = Some("hello-from-the-shell\n".into());
         }
     });
     assert_eq!(cut, [Aspect::Output]);
     let wrong = found_when(|kind| {
-        if let EventKind::ToolEnd { exit_code, .. } = kind {
+        if let EventKind::ToolEnd(ToolEnd { exit_code, .. }) = kind {
             *exit_code = Some(1);
         }
     });
     assert_eq!(wrong, [Aspect::ExitCode]);
     let silent = found_when(|kind| {
-        if let EventKind::Text { delta, .. } = kind {
+        if let EventKind::Text(TextDelta { delta, .. }) = kind {
             *delta = "Something else.".into();
         }
     });
     assert_eq!(silent, [Aspect::Texts]);
     let unclear = found_when(|kind| {
-        if let EventKind::Exited { quiescent, .. } = kind {
+        if let EventKind::Exited(Exited { quiescent, .. }) = kind {
             *quiescent = None;
         }
     });
     assert_eq!(unclear, [Aspect::Processes]);
     let strange = found_when(|kind| {
-        if let EventKind::Session { .. } = kind {
-            *kind = EventKind::Unrecognized { r#type: None, raw: "{}".into() };
+        if let EventKind::Session(_) = kind {
+            *kind = EventKind::Unrecognized(Unrecognized::new("{}"));
         }
     });
     assert_eq!(strange, [Aspect::Session, Aspect::Stream]);
@@ -237,7 +205,7 @@ fn what_a_run_may_not_do_is_looked_for_on_the_disk() {
 #[test]
 fn what_is_new_is_counted() {
     let mut kinds = told();
-    kinds[1] = EventKind::Unrecognized { r#type: Some("brand_new".into()), raw: "{}".into() };
+    kinds[1] = EventKind::Unrecognized(Unrecognized::new("{}").r#type("brand_new"));
     let mut seen = seen(kinds);
     let line = r#"{"type":"result","subtype":"success","is_error":false,"never_seen":1}"#;
     seen.raw = format!("{line}\n{line}\n").into_bytes();

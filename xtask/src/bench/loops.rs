@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use sabir_core::agent::claude_code::WireMessage;
+use sabir_agents::claude_code::WireMessage;
 use sabir_core::line::{LineBuffer, RawLine};
 
 #[derive(clap::Args)]

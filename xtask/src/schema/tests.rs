@@ -101,7 +101,7 @@ fn one_of_each_kind(schema: &Value) -> Vec<Value> {
 }
 
 fn fixtures(file: &str) -> Vec<(PathBuf, String)> {
-    let agents = fs::read_dir(crate::root().join("crates/sabir-core/fixtures")).into_iter().flatten();
+    let agents = fs::read_dir(crate::root().join("crates/sabir-agents/fixtures")).into_iter().flatten();
     let cases = agents.filter_map(|agent| fs::read_dir(agent.ok()?.path()).ok()).flatten();
     let files = cases.filter_map(|case| Some(case.ok()?.path().join(file)));
     files.filter_map(|path| fs::read_to_string(&path).ok().map(|text| (path, text))).collect()

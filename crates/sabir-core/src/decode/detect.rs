@@ -9,16 +9,19 @@
 //! Until then lines are held. A dialect of text gets them as they came, one of JSON with values of several lines joined.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::agent::{ALL, Agent, AgentId, DialectEntry, Form, Match, localexec, text};
-use crate::dialect::{Dialect, End, Facts, Verdict};
+use crate::agent::{Accounting, Agent, AgentId, Confidence, DialectSpec, Form, Registry};
+use crate::dialect::{Dialect, End, Facts, Verdict, text};
 use crate::event::{Detection, Outcome};
 use crate::json::{self, Fit, Frame, Framed};
 use crate::line::{Line, Source};
 use crate::time::Timestamp;
 
-/// The agent of a stream of JSON that no dialect knows.
-pub const UNKNOWN_AGENT: AgentId = AgentId("unknown");
+/// Agent of a stream of JSON in no known dialect.
+pub const UNKNOWN_AGENT: &str = "unknown";
+/// Agent of a stream of text in no known dialect: any command.
+pub const TEXT_AGENT: &str = "localexec";
 
 /// So many lines that several dialects print decide for the most likely one, so that a live stream comes out.
 const SHARED_LINES: u32 = 24;
@@ -35,24 +38,35 @@ const LINE_BYTES: usize = size_of::<Line<'_>>();
 /// Where in a line the type of an event is looked for.
 const TYPE_WITHIN: usize = 256;
 
-/// A dialect that was chosen.
-#[derive(Clone, Copy)]
+/// A dialect to choose, or the chosen one.
+#[derive(Clone)]
 pub(super) struct Choice {
     pub(super) agent: AgentId,
+    pub(super) accounting: Accounting,
+    pub(super) dialect: DialectSpec,
     pub(super) detection: Option<Detection>,
-    pub(super) reader: fn() -> Box<dyn Dialect>,
-    pub(super) form: Form,
-    name: &'static str,
 }
 
 impl Choice {
-    fn of(agent: AgentId, entry: &DialectEntry, detection: Option<Detection>) -> Self {
-        Self { agent, detection, reader: entry.reader, name: entry.name, form: entry.form }
+    fn of_agent(agent: &Agent) -> impl Iterator<Item = Self> {
+        agent.dialects.iter().map(|dialect| Self::new(agent, dialect))
     }
 
-    /// Whether it is the same dialect.
-    fn is(self, other: Self) -> bool {
-        self.agent == other.agent && self.name == other.name
+    fn new(agent: &Agent, dialect: &DialectSpec) -> Self {
+        Self { agent: agent.id.clone(), accounting: agent.accounting, dialect: dialect.clone(), detection: None }
+    }
+
+    /// The choice for a stream of no known agent.
+    fn unknown(agent: &'static str, dialect: DialectSpec) -> Self {
+        Self { agent: agent.into(), accounting: Accounting::default(), dialect, detection: None }
+    }
+
+    fn is_same_dialect(&self, other: &Self) -> bool {
+        self.agent == other.agent && self.dialect.name == other.dialect.name
+    }
+
+    fn form(&self) -> Form {
+        self.dialect.form
     }
 }
 
@@ -79,7 +93,9 @@ pub(super) struct Step {
 
 /// Chooses the dialect of a stream, and joins values that are printed over several lines.
 pub(super) struct Detector {
-    named: Option<&'static Agent>,
+    named: Option<Arc<Agent>>,
+    /// The dialects to choose from, in order of preference.
+    candidates: Vec<Choice>,
     /// Plain text is not among the candidates.
     structured: bool,
     phase: Phase,
@@ -103,7 +119,7 @@ pub(super) struct Detector {
     shared: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Phase {
     Undecided,
     /// This one reads, and a better one may be found.
@@ -113,11 +129,18 @@ enum Phase {
 }
 
 impl Detector {
-    pub(super) fn new(named: Option<&'static Agent>, structured: bool) -> Self {
-        let structured = structured && named.is_some_and(|agent| agent.dialects.len() > 1);
-        let prints_json = candidates(named).any(|(_, entry)| entry.form == Form::Json);
+    /// Detects the dialect of `named`, or of any agent of the registry.
+    pub(super) fn new(named: Option<Arc<Agent>>, registry: &Registry, structured: bool) -> Self {
+        let structured = structured && named.as_ref().is_some_and(|agent| agent.dialects.len() > 1);
+        let candidates: Vec<Choice> = match &named {
+            Some(agent) => Choice::of_agent(agent).collect(),
+            None => registry.iter().flat_map(|agent| Choice::of_agent(agent)).collect(),
+        };
+        let prints_json = candidates.iter().any(|candidate| candidate.form() == Form::Json);
         Self {
             named,
+            votes: vec![0; candidates.len()],
+            candidates,
             structured,
             phase: Phase::Undecided,
             frame: prints_json.then(Frame::default),
@@ -128,7 +151,6 @@ impl Detector {
             value: None,
             dropped: 0,
             saw_json: false,
-            votes: vec![0; candidates(named).count()],
             shared: 0,
         }
     }
@@ -150,29 +172,26 @@ impl Detector {
         };
         let in_value = self.frame.as_ref().is_some_and(|frame| !frame.is_empty());
         let waits = self.value.is_some();
-        match (self.phase, found) {
-            (Phase::Undecided, Some(choice)) => {
+        match (self.phase.clone(), found) {
+            (phase @ (Phase::Undecided | Phase::Provisional(_)), Some(choice)) => {
                 self.phase = Phase::Joining;
-                let direct = choice.form == Form::Text || !(joined || in_value);
-                Step { choice: Some(choice), items: self.hand_out(choice.form), direct }
-            }
-            (Phase::Provisional(current), Some(choice)) => {
-                self.phase = Phase::Joining;
-                let direct = choice.form == Form::Text || !(joined || in_value);
-                Step { choice: Some(choice).filter(|choice| !choice.is(current)), items: self.hand_out(choice.form), direct }
+                let form = choice.form();
+                let is_new = !matches!(phase, Phase::Provisional(current) if current.is_same_dialect(&choice));
+                let direct = form == Form::Text || !(joined || in_value);
+                Step { choice: Some(choice).filter(|_| is_new), items: self.hand_out(form), direct }
             }
             (Phase::Undecided, None) if self.is_full() && !waits => {
                 let choice = self.provisional();
-                self.phase = Phase::Provisional(choice);
-                Step { choice: Some(choice), items: self.hand_out(choice.form), direct: false }
+                self.phase = Phase::Provisional(choice.clone());
+                Step { items: self.hand_out(choice.form()), choice: Some(choice), direct: false }
             }
             (Phase::Undecided, None) => Step::default(),
             // Text gets the lines of a value once it is whole, and nothing in it tells of a better dialect.
-            (Phase::Provisional(Choice { form: Form::Text, .. }), None) if waits => Step::default(),
+            (Phase::Provisional(current), None) if waits && current.form() == Form::Text => Step::default(),
             (Phase::Provisional(_) | Phase::Joining, _) if waits && self.items.is_empty() => Step::default(),
             (Phase::Provisional(choice), None) => {
                 let direct = self.seen_bytes > WATCHED_BYTES && !in_value;
-                Step { choice: None, items: self.hand_out(choice.form), direct }
+                Step { choice: None, items: self.hand_out(choice.form()), direct }
             }
             (Phase::Joining, _) => Step { items: self.hand_out(Form::Json), ..Step::default() },
         }
@@ -193,11 +212,11 @@ impl Detector {
         if let Some(frame) = &mut self.frame {
             frame.finish(&mut |value| items.push(item(value, None, false)));
         }
-        let form = match self.phase {
-            Phase::Undecided => choice.get_or_insert_with(|| self.most_likely()).form,
+        let form = match &self.phase {
+            Phase::Undecided => choice.get_or_insert_with(|| self.most_likely()).form(),
             Phase::Provisional(current) => {
-                choice = choice.filter(|choice| !choice.is(current));
-                choice.unwrap_or(current).form
+                choice = choice.filter(|choice| !choice.is_same_dialect(current));
+                choice.as_ref().unwrap_or(current).form()
             }
             Phase::Joining => Form::Json,
         };
@@ -276,25 +295,25 @@ impl Detector {
         }
         self.saw_json |= looks_like_json(text, self.named.is_some());
         let (mut likely, mut plausible, mut count) = (None, None, 0);
-        for ((agent, entry), votes) in candidates(self.named).zip(&mut self.votes) {
-            match (entry.detect)(text) {
-                Match::Yes => return Some(Choice::of(agent.id, entry, None)),
-                Match::Likely if likely.is_none() => likely = Some((agent.id, entry)),
-                Match::Likely | Match::Maybe => {
+        for (candidate, votes) in self.candidates.iter().zip(&mut self.votes) {
+            match candidate.dialect.detect(text) {
+                Confidence::Certain => return Some(candidate.clone()),
+                Confidence::Likely if likely.is_none() => likely = Some(candidate),
+                Confidence::Likely | Confidence::Possible => {
                     *votes += 1;
                     count += 1;
-                    plausible = Some((agent.id, entry));
+                    plausible = Some(candidate);
                 }
-                Match::No => {}
+                Confidence::None => {}
             }
         }
-        if let Some((agent, entry)) = likely {
-            return Some(self.guess(agent, entry));
+        if let Some(likely) = likely {
+            return Some(self.guess(likely));
         }
-        if let Some(named) = self.named {
+        if let Some(named) = &self.named {
             // Only one dialect prints such a line. Text is the answer only if nothing better follows.
-            if let Some((agent, entry)) = plausible.filter(|(_, entry)| count == 1 && entry.form == Form::Json) {
-                return Some(self.guess(agent, entry));
+            if let Some(plausible) = plausible.filter(|candidate| count == 1 && candidate.form() == Form::Json) {
+                return Some(self.guess(plausible));
             }
             // An event that we do not know yet must not hold up a run that is watched live.
             if self.structured && self.saw_json || self.frame.is_none() && self.has_one(named) {
@@ -312,37 +331,37 @@ impl Detector {
 
     /// Whether no more lines are held.
     fn is_full(&self) -> bool {
-        let has_one = self.named.is_some_and(|named| self.has_one(named));
+        let has_one = self.named.as_ref().is_some_and(|named| self.has_one(named));
         self.held_bytes >= HELD_BYTES || self.structured && (has_one || self.raw.len() >= HELD_LINES)
     }
 
     /// The choice when there is nothing more to look at.
     fn most_likely(&self) -> Choice {
-        let most = candidates(self.named).zip(&self.votes).filter(|(_, votes)| **votes > 0);
+        let most = self.candidates.iter().zip(&self.votes).filter(|(_, votes)| **votes > 0);
         // `max_by_key` would take the last of equals; the table's order says which to prefer.
         let most = most.reduce(|best, next| if next.1 > best.1 { next } else { best });
-        if let Some(((agent, entry), _)) = most {
-            return self.guess(agent.id, entry);
+        if let Some((candidate, _)) = most {
+            return self.guess(candidate);
         }
-        match self.named {
+        match &self.named {
             Some(agent) => {
                 let json = self.saw_json || self.structured || self.raw.is_empty();
-                let entry = if json { agent.dialects.first() } else { agent.dialects.last() };
-                Choice::of(agent.id, entry.unwrap_or(&text::DIALECT), None)
+                let dialect = if json { agent.dialects.first() } else { agent.dialects.last() };
+                Choice::new(agent, dialect.unwrap_or(&text::dialect()))
             }
-            None if self.saw_json => Choice::of(UNKNOWN_AGENT, &UNKNOWN_JSON, None),
-            None => Choice::of(localexec::AGENT.id, &text::DIALECT, None),
+            None if self.saw_json => Choice::unknown(UNKNOWN_AGENT, unknown_json()),
+            None => Choice::unknown(TEXT_AGENT, text::dialect()),
         }
     }
 
     /// The choice when no more can be held.
     fn provisional(&self) -> Choice {
         let choice = self.most_likely();
-        match self.named {
+        match &self.named {
             // It was asked for JSON, so text that comes first is not the answer.
-            Some(agent) if self.structured && choice.form == Form::Text => {
+            Some(agent) if self.structured && choice.form() == Form::Text => {
                 let json = agent.dialects.iter().find(|entry| entry.form == Form::Json);
-                json.map_or(choice, |entry| Choice::of(agent.id, entry, None))
+                json.map_or(choice, |dialect| Choice::new(agent, dialect))
             }
             Some(_) => choice,
             None => Choice { detection: Some(Detection::Guess), ..choice },
@@ -350,9 +369,9 @@ impl Detector {
     }
 
     /// A choice that another line could have contradicted. Text is claimed by nobody, so it is no guess about an agent.
-    fn guess(&self, agent: AgentId, entry: &DialectEntry) -> Choice {
-        let is_guess = self.named.is_none() && entry.form == Form::Json;
-        Choice::of(agent, entry, is_guess.then_some(Detection::Guess))
+    fn guess(&self, candidate: &Choice) -> Choice {
+        let is_guess = self.named.is_none() && candidate.form() == Form::Json;
+        Choice { detection: is_guess.then_some(Detection::Guess), ..candidate.clone() }
     }
 
     /// Takes out what a dialect of that form can read. Lines of an open value stay for one of JSON.
@@ -377,11 +396,6 @@ fn item(value: Framed<'_>, at: Option<Timestamp>, terminated: bool) -> Item {
     Item::Line(Line { number: line, text: Cow::Owned(text.to_owned()), at, source: Source::Stdout, terminated })
 }
 
-fn candidates(named: Option<&'static Agent>) -> impl Iterator<Item = (&'static Agent, &'static DialectEntry)> {
-    let agents = named.map_or(ALL, std::slice::from_ref);
-    agents.iter().flat_map(|agent| agent.dialects.iter().map(move |entry| (agent, entry)))
-}
-
 /// The answer of an agent that was asked for plain text may be JSON too; its events tell their type early, or last where keys
 /// are sorted.
 fn looks_like_json(text: &str, typed: bool) -> bool {
@@ -391,18 +405,17 @@ fn looks_like_json(text: &str, typed: bool) -> bool {
     matches!(head.first(), Some(b'{' | b'[')) && (!typed || is_typed())
 }
 
-/// The agent that most likely prints such a line, for telling a user who named another one.
-pub fn guess(text: &str) -> Option<AgentId> {
-    candidates(None).find(|(_, entry)| (entry.detect)(text) >= Match::Likely).map(|(agent, _)| agent.id)
+impl Registry {
+    /// The agent that most likely prints such a line.
+    pub fn detect_line(&self, line: &str) -> Option<&Arc<Agent>> {
+        let prints = |agent: &&Arc<Agent>| agent.dialects.iter().any(|dialect| dialect.detect(line) >= Confidence::Likely);
+        self.iter().find(prints)
+    }
 }
 
-const UNKNOWN_JSON: DialectEntry = DialectEntry {
-    name: "unknown",
-    about: "JSON that no dialect knows",
-    form: Form::Json,
-    detect: |_| Match::No,
-    reader: || Box::new(UnknownJson),
-};
+fn unknown_json() -> DialectSpec {
+    DialectSpec::json("unknown", "JSON in no known dialect", |_| Confidence::None, || UnknownJson)
+}
 
 /// Reads a stream of JSON that no dialect knows: every line is kept.
 struct UnknownJson;

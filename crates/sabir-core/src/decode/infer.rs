@@ -1,12 +1,10 @@
 //! File changes that only the arguments of a tool call tell.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 
 use super::tools::OpenTool;
 use crate::diff;
-use crate::event::{Change, ChangeSource, EventKind, Text, ToolKind};
+use crate::event::{Change, ChangeSource, EventKind, FileChange, Text, ToolKind};
 use crate::json::{self, Str};
 
 /// The names that agents have for the arguments of tools that change files.
@@ -50,19 +48,18 @@ struct Edit<'a> {
 /// What a call that succeeded without a report of its own changed.
 pub(super) fn file_changes(tool: &OpenTool) -> Vec<EventKind<'static>> {
     let Some(arguments) = tool.input.as_deref().and_then(json::parse::<Arguments<'_>>) else { return Vec::new() };
-    change(tool, &arguments).into_iter().collect()
+    change(tool, &arguments).map(EventKind::from).into_iter().collect()
 }
 
-fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<EventKind<'static>> {
-    let changed = |path: &str, change, from: Option<&str>, diff: Option<diff::Diff>| EventKind::FileChange {
-        path: Cow::Owned(path.to_owned()),
-        change,
-        from: from.map(|path| Cow::Owned(path.to_owned())),
-        added: diff.as_ref().map(|diff| diff.added),
-        removed: diff.as_ref().map(|diff| diff.removed),
-        diff: diff.map(|diff| diff.text),
-        tool_call_id: Some(Cow::Owned(tool.public_id.clone())),
-        source: ChangeSource::Inferred,
+fn change(tool: &OpenTool, arguments: &Arguments<'_>) -> Option<FileChange<'static>> {
+    let changed = |path: &str, change, from: Option<&str>, diff: Option<diff::Diff>| {
+        FileChange::new(path.to_owned(), change)
+            .from(from.map(str::to_owned))
+            .added(diff.as_ref().map(|diff| diff.added))
+            .removed(diff.as_ref().map(|diff| diff.removed))
+            .diff(diff.map(|diff| diff.text))
+            .tool_call_id(tool.public_id.clone())
+            .source(ChangeSource::Inferred)
     };
     match tool.kind {
         ToolKind::Delete => Some(changed(arguments.path.as_deref()?, Change::Delete, None, None)),

@@ -1,26 +1,22 @@
 //! How a run ended: the stream's own verdict first, then how its process ended.
 
-use std::borrow::Cow;
-
 use crate::dialect::{End, Verdict};
-use crate::event::{Cause, EventKind, Outcome};
+use crate::event::{Cause, Exited, Outcome};
 
 /// The last event of a run.
-pub(super) fn exited(verdict: Verdict, end: &End) -> EventKind<'static> {
+pub(super) fn exited(verdict: Verdict, end: &End) -> Exited<'static> {
     let (outcome, cause) = judge(&verdict, end);
-    EventKind::Exited {
-        exit_code: end.exit_code,
-        signal: end.signal.clone().map(Cow::Owned),
-        cancelled: end.cancelled,
-        outcome,
-        cause,
-        timeout: end.timeout,
-        quiescent: end.quiescent,
-        stop_reason: verdict.stop_reason.map(Cow::Owned),
-        turns: verdict.turns,
-        duration_ms: verdict.duration_ms,
-        api_duration_ms: verdict.api_duration_ms,
-    }
+    Exited::new(outcome)
+        .exit_code(end.exit_code)
+        .signal(end.signal.clone())
+        .cancelled(end.cancelled)
+        .cause(cause)
+        .timeout(end.timeout)
+        .quiescent(end.quiescent)
+        .stop_reason(verdict.stop_reason)
+        .turns(verdict.turns)
+        .duration_ms(verdict.duration_ms)
+        .api_duration_ms(verdict.api_duration_ms)
 }
 
 /// A failed run never reads as success: what the stream says counts first, then the missing terminal sign, then exit

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use crate::dialect::Seen;
+use crate::dialect::RecentIds;
 use crate::event::ToolKind;
 use crate::time::Timestamp;
 
@@ -39,7 +39,7 @@ pub(super) struct Tools {
     /// In boxes, since mostly one is open at a time: a map has room for many from the first one on.
     open: BTreeMap<String, Box<OpenTool>>,
     /// Hashes of the ids of ended calls.
-    closed: Seen,
+    closed: RecentIds,
     begun: u64,
 }
 

@@ -1,30 +1,31 @@
-//! What came before, so that a copy of it is known as such.
+//! A bounded set of recent ids, for deduplication.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// So many are remembered. One that comes again after that many others is taken for a new one.
-const REMEMBERED: usize = 1 << 16;
+/// Capacity. An id that comes again after this many others counts as new.
+const CAPACITY: usize = 1 << 16;
 
-/// The last of many, by numbers made of their ids.
+/// The most recent ids, by hash.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub struct RecentIds {
     numbers: BTreeSet<u64>,
-    /// The order in which they are forgotten.
+    /// In order of eviction.
     order: VecDeque<u64>,
 }
 
-impl Seen {
-    pub(crate) fn contains(&self, number: u64) -> bool {
+impl RecentIds {
+    /// Whether the id is in the set.
+    pub fn contains(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// Takes note of one; true when it is new.
-    pub(crate) fn insert(&mut self, number: u64) -> bool {
+    /// Adds an id; true if it is new.
+    pub fn insert(&mut self, number: u64) -> bool {
         let new = self.numbers.insert(number);
         if new {
             self.order.push_back(number);
         }
-        if self.order.len() > REMEMBERED
+        if self.order.len() > CAPACITY
             && let Some(oldest) = self.order.pop_front()
         {
             self.numbers.remove(&oldest);
@@ -35,16 +36,16 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use super::{REMEMBERED, Seen};
+    use super::{CAPACITY, RecentIds};
 
     #[test]
     fn the_last_ones_are_remembered_and_no_more() {
-        let mut seen = Seen::default();
-        let count = REMEMBERED as u64;
+        let mut seen = RecentIds::default();
+        let count = CAPACITY as u64;
         assert!((0..count).all(|number| seen.insert(number)));
         assert!(!seen.insert(0) && seen.contains(0));
         assert!(seen.insert(count));
         assert!(!seen.contains(0) && seen.contains(1));
-        assert_eq!((seen.numbers.len(), seen.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((seen.numbers.len(), seen.order.len()), (CAPACITY, CAPACITY));
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer};
 
 use super::words::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
-use super::{CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text, Told, Word};
+use super::{Accounting, CostParts, Event, EventKind, PermissionOption, PlanItem, RunId, SuggestedEdit, Text, Told, Word};
 use crate::time::Timestamp;
 
 /// Every field that an event of any kind may have.
@@ -28,6 +28,7 @@ pub(super) struct Fields<'a> {
     pub(super) agent: Option<Word<'a>>,
     pub(super) agent_version: Option<Word<'a>>,
     pub(super) detection: Option<Detection>,
+    pub(super) accounting: Option<Accounting>,
     pub(super) session_id: Option<Word<'a>>,
     pub(super) model: Option<Word<'a>>,
     pub(super) cwd: Option<Word<'a>>,
@@ -182,14 +183,14 @@ impl Fields<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::event::{Event, EventKind, Outcome, Told, ToolKind, ToolStatus};
+    use crate::event::{Event, EventKind, Exited, Outcome, TextDelta, Told, ToolEnd, ToolKind, ToolStart, ToolStatus};
 
     #[test]
     fn a_head_is_needed_for_an_event_and_not_for_what_is_told() {
         let text = r#"{"kind":"text","delta":"a\nb"}"#;
         assert!(serde_json::from_str::<Event<'_>>(text).is_err());
         let told: Told<'_> = serde_json::from_str(text).expect("told");
-        assert_eq!(told.kind, EventKind::Text { delta: "a\nb".into(), message_id: None });
+        assert_eq!(told.kind, EventKind::Text(TextDelta::new("a\nb")));
         assert!(serde_json::from_str::<Told<'_>>(r#"{"kind":"text"}"#).is_err());
         assert!(serde_json::from_str::<Told<'_>>(r#"{"kind":"nope","delta":"a"}"#).is_err());
     }
@@ -199,15 +200,15 @@ mod tests {
         let told = |text: &'static str| serde_json::from_str::<Told<'_>>(text).expect(text).kind;
         assert!(matches!(
             told(r#"{"kind":"toolStart","toolCallId":"1","name":"bash"}"#),
-            EventKind::ToolStart { tool_kind: ToolKind::Execute, .. }
+            EventKind::ToolStart(ToolStart { tool_kind: ToolKind::Execute, .. })
         ));
         assert!(matches!(
             told(r#"{"kind":"toolEnd","toolCallId":"1","ok":false}"#),
-            EventKind::ToolEnd { status: ToolStatus::Error, .. }
+            EventKind::ToolEnd(ToolEnd { status: ToolStatus::Error, .. })
         ));
         assert!(matches!(
             told(r#"{"kind":"exited","outcome":"completed"}"#),
-            EventKind::Exited { outcome: Outcome::Completed, cancelled: false, .. }
+            EventKind::Exited(Exited { outcome: Outcome::Completed, cancelled: false, .. })
         ));
     }
 }

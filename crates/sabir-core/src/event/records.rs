@@ -81,6 +81,30 @@ impl PermissionOption<'_> {
     }
 }
 
+/// How an agent composes the token counts that it shows, so that they can be shown the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct Accounting {
+    /// Its input count includes cached tokens.
+    pub input_includes_cache: bool,
+    /// Its output count excludes reasoning tokens.
+    pub output_excludes_reasoning: bool,
+}
+
+impl Accounting {
+    /// Accounting of the agent of a stream whose `started` event does not carry it, as before version 0.2.
+    pub(crate) fn legacy(agent: &str) -> Self {
+        let (input_includes_cache, output_excludes_reasoning) = match agent {
+            "aider" | "bob" | "cline" | "codex" | "copilot" | "goose" | "openai" | "qwen" => (true, false),
+            "gemini" => (true, true),
+            "opencode" | "kilo" => (false, true),
+            _ => (false, false),
+        };
+        Self { input_includes_cache, output_excludes_reasoning }
+    }
+}
+
 /// A cost in US dollars, by class of token.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

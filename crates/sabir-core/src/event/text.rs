@@ -44,7 +44,7 @@ impl<'a> Text<'a> {
     }
 
     /// The text of a JSON string in which that is escaped.
-    pub(crate) fn from_written(json: &'a str, escapes: Escapes) -> Self {
+    pub fn from_written(json: &'a str, escapes: Escapes) -> Self {
         match escapes {
             // It may be half of a pair, which only unescaping tells.
             Escapes { foreign: true, .. } => Self::from(unescaped(json)),
@@ -60,7 +60,7 @@ impl<'a> Text<'a> {
 
     /// The text of a JSON string that is written inside another one, and what follows it there. Escaped twice, it is
     /// unescaped once and kept as the JSON string that it is. `None` for what is rare in it: pairs of escapes.
-    pub(crate) fn from_nested(written: &str) -> Option<(Text<'static>, &str)> {
+    pub fn from_nested(written: &str) -> Option<(Text<'static>, &str)> {
         let mut rest = written.strip_prefix(r#"\""#)?;
         let mut json = String::with_capacity(written.len());
         json.push('"');
@@ -93,12 +93,12 @@ impl<'a> Text<'a> {
     }
 
     /// What stands between the quotes of the JSON string that it is kept as, if it is.
-    pub(crate) fn escaped(&self) -> Option<&str> {
+    pub fn escaped(&self) -> Option<&str> {
         matches!(self.0, Form::Json { .. }).then(|| self.written())
     }
 
     /// The text as it is written, in JSON where it is kept so. Never unescapes, unlike the dereference.
-    pub(crate) fn written(&self) -> &str {
+    pub fn written(&self) -> &str {
         match &self.0 {
             Form::Plain(text) => text,
             Form::Json { json, from, .. } => &between_quotes(json)[*from..],
@@ -136,7 +136,7 @@ impl<'a> Text<'a> {
 
     /// Appends its beginning, of at most so many bytes, as a JSON string: as it is kept, where it is kept as one
     /// that can stand in a line.
-    pub(crate) fn write_head(&self, bytes: usize, out: &mut Vec<u8>) {
+    pub fn write_head(&self, bytes: usize, out: &mut Vec<u8>) {
         let (inside, said) = match &self.0 {
             Form::Plain(text) => return write::plain_string(cut::head(text, bytes), out),
             Form::Json { size, .. } if *size <= bytes => (self.written(), *size),
@@ -152,7 +152,7 @@ impl<'a> Text<'a> {
     }
 
     /// What follows so many bytes of it as it is written: of what [`Text::escaped`] gives, or else of itself.
-    pub(crate) fn after_written(self, bytes: usize) -> Self {
+    pub fn after_written(self, bytes: usize) -> Self {
         let bytes = cut::before(self.written(), bytes);
         let (head, rest) = self.written().split_at(bytes);
         // The head is short, and tells what the rest says as well.
@@ -183,7 +183,7 @@ impl<'a> Text<'a> {
     }
 
     /// The JSON string that it is kept as, if it is and can stand in a line.
-    pub(crate) fn as_json(&self) -> Option<&str> {
+    pub fn as_json(&self) -> Option<&str> {
         match &self.0 {
             Form::Json { json, from: 0, .. } if !write::ends_a_line_for_some(json) => Some(json),
             _ => None,
@@ -215,7 +215,7 @@ impl<'a> Text<'a> {
 impl Text<'static> {
     /// The text of a JSON string of our own making that says so many bytes: with its quotes, with an escape, and with no
     /// half of a pair.
-    pub(crate) fn from_own_json(json: String, size: usize) -> Self {
+    pub fn from_own_json(json: String, size: usize) -> Self {
         Self(Form::Json { json: Cow::Owned(json), from: 0, size, plain: OnceLock::new() })
     }
 }

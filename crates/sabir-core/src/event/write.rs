@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::words::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
-use super::{CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
+use super::{Accounting, CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
 use crate::json;
 
 /// A field of an event: whether it is there, and how it is written.
@@ -122,6 +122,7 @@ plain_fields! {
     u64 => |value, out| integer(*value, out),
     i32 => |value, out| { if *value < 0 { out.push(b'-'); } integer(u64::from(value.unsigned_abs()), out) },
     f64 => |value, out| serde_value(value, out),
+    Accounting => |value, out| serde_value(value, out),
     CostParts => |value, out| serde_value(value, out),
     ToolKind => |value, out| word(value.as_str(), out),
     ToolStatus => |value, out| word(value.as_str(), out),

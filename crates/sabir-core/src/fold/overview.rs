@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::session_result::{CostSource, Status, dollars};
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
 use crate::cut;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Exited, Permission, Prompt, Session, Started, ToolEnd, ToolStart};
 use crate::price::Table;
 use crate::time::Timestamp;
 
-/// More open calls or questions than this are not told apart.
+/// Open calls and questions that are told apart: the newest calls, and the first questions.
 const MOST_OPEN: usize = 1_024;
 /// Longest path that is kept, in bytes.
 const PATH_BYTES: usize = 1_024;
@@ -156,6 +156,8 @@ pub struct OverviewFold {
     open: Vec<(u64, String)>,
     /// Open questions by the digests of their ids.
     asked: BTreeSet<u64>,
+    /// How many further questions are open.
+    more_asked: u64,
 }
 
 /// Tokens, and what they cost.
@@ -199,7 +201,7 @@ impl OverviewFold {
             }
         };
         match &event.kind {
-            EventKind::Started { agent, agent_version, .. } => {
+            EventKind::Started(Started { agent, agent_version, .. }) => {
                 note(&mut seen.agent, Some(agent));
                 note(&mut seen.agent_version, agent_version.as_deref());
                 seen.runs += 1;
@@ -208,8 +210,9 @@ impl OverviewFold {
                 self.tally = UsageTally::default();
                 self.open.clear();
                 self.asked.clear();
+                self.more_asked = 0;
             }
-            EventKind::Session { session_id, model, cwd, agent_version, .. } if main => {
+            EventKind::Session(Session { session_id, model, cwd, agent_version, .. }) if main => {
                 note(&mut seen.agent_session_id, session_id.as_deref());
                 note(&mut seen.model, model.as_deref());
                 if let Some(cwd) = cwd {
@@ -217,33 +220,39 @@ impl OverviewFold {
                 }
                 note(&mut seen.agent_version, agent_version.as_deref());
             }
-            EventKind::Prompt { text } => self.asks(text),
-            EventKind::TurnStart { .. } => seen.turns += 1,
-            EventKind::ToolStart { tool_call_id, name, .. } => {
+            EventKind::Prompt(Prompt { text, .. }) => self.asks(text),
+            EventKind::TurnStart(_) => seen.turns += 1,
+            EventKind::ToolStart(ToolStart { tool_call_id, name, .. }) => {
                 seen.tool_calls += 1;
-                if self.open.len() < MOST_OPEN {
-                    self.open.push((cut::digest(tool_call_id), cut::name(name).into_owned()));
+                if self.open.len() == MOST_OPEN {
+                    self.open.remove(0);
                 }
+                self.open.push((cut::digest(tool_call_id), cut::name(name).into_owned()));
             }
-            EventKind::ToolEnd { tool_call_id, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, .. }) => {
                 let ended = cut::digest(tool_call_id);
                 self.open.retain(|(id, _)| *id != ended);
             }
-            EventKind::FileChange { .. } => seen.file_changes += 1,
-            EventKind::Permission { request_id, decision, .. } => {
+            EventKind::FileChange(_) => seen.file_changes += 1,
+            EventKind::Permission(Permission { request_id, decision, .. }) => {
                 let request = cut::digest(request_id);
                 if decision.is_some() {
-                    self.asked.remove(&request);
+                    if !self.asked.remove(&request) {
+                        self.more_asked = self.more_asked.saturating_sub(1);
+                    }
                 } else if self.asked.len() < MOST_OPEN {
                     self.asked.insert(request);
+                } else if !self.asked.contains(&request) {
+                    self.more_asked += 1;
                 }
-                seen.phase = if self.asked.is_empty() { Phase::Running } else { Phase::Asking };
+                seen.phase = if self.asked.is_empty() && self.more_asked == 0 { Phase::Running } else { Phase::Asking };
             }
-            EventKind::Error { .. } => seen.errors += 1,
-            EventKind::Exited { outcome, .. } => {
+            EventKind::Error(_) => seen.errors += 1,
+            EventKind::Exited(Exited { outcome, .. }) => {
                 seen.phase = Status::of(*outcome).into();
                 self.open.clear();
                 self.asked.clear();
+                self.more_asked = 0;
             }
             _ => {}
         }
@@ -322,6 +331,29 @@ mod tests {
         assert_eq!((usage.uncached_input, usage.output, usage.total), (Some(20), Some(10), Some(30)));
         assert_eq!(fold(&[STARTED, USAGE, EXITED]).overview().phase, Phase::Success);
         assert_eq!(fold(&[STARTED]).overview().tokens, None);
+    }
+
+    #[test]
+    fn more_open_calls_and_questions_than_are_told_apart() {
+        let call = |what: &str, number: u64| match what {
+            "start" => format!(r#""kind":"toolStart","toolCallId":"{number}","name":"t{number}","toolKind":"other""#),
+            "end" => format!(r#""kind":"toolEnd","toolCallId":"{number}","ok":true,"status":"ok""#),
+            "ask" => format!(r#""kind":"permission","requestId":"{number}","title":"t""#),
+            _ => format!(r#""kind":"permission","requestId":"{number}","title":"t","decision":"allow""#),
+        };
+        let most = super::MOST_OPEN as u64;
+        let phase_and_tool = |what: &[&str], ended: u64| {
+            let events = what.iter().flat_map(|what| {
+                let numbers = if matches!(*what, "start" | "ask") { 0..most + 1 } else { 0..ended };
+                numbers.map(|number| call(what, number))
+            });
+            let events: Vec<String> = std::iter::once(STARTED.to_owned()).chain(events).collect();
+            let seen = fold(&events.iter().map(String::as_str).collect::<Vec<_>>()).overview();
+            (seen.phase, seen.tool, seen.tool_calls)
+        };
+        assert_eq!(phase_and_tool(&["start", "end"], most), (Phase::Running, Some(format!("t{most}")), most + 1));
+        assert_eq!(phase_and_tool(&["ask", "answer"], most).0, Phase::Asking);
+        assert_eq!(phase_and_tool(&["ask", "answer"], most + 1).0, Phase::Running);
     }
 
     #[test]

@@ -8,8 +8,11 @@ mod write;
 use std::collections::BTreeMap;
 
 use super::tokens::{Tokens, TokensReport, TokensSource, UsageTally};
-use crate::agent::{self, Accounting};
-use crate::event::{Event, EventKind, Outcome, UsageScope};
+use crate::agent::Accounting;
+use crate::event::{
+    self, ErrorEvent, Event, EventKind, Exited, Final, Outcome, Session, Started, ToolEnd, ToolStart, ToolUpdate, TurnEnd,
+    TurnStart, Usage, UsageScope,
+};
 use crate::json::RawJson;
 use crate::price::Table;
 use crate::time::Timestamp;
@@ -83,13 +86,13 @@ impl SessionResultFold {
         self.tally.event_priced(&event.kind, self.options.prices.as_ref());
         let result = &mut self.result;
         match &event.kind {
-            EventKind::Started { agent, agent_version, detection } => {
+            EventKind::Started(Started { agent, agent_version, detection, accounting, .. }) => {
                 result.agent = agent.clone().into_owned();
                 result.agent_version = agent_version.as_deref().map(str::to_owned);
                 result.detection = *detection;
-                self.accounting = agent::find(agent).map(|agent| agent.accounting).unwrap_or_default();
+                self.accounting = accounting.unwrap_or_else(|| Accounting::legacy(agent));
             }
-            EventKind::Session { session_id, model, agent_version, .. } if main => {
+            EventKind::Session(Session { session_id, model, agent_version, .. }) if main => {
                 let note = |field: &mut Option<String>, value: &Option<_>| {
                     if let Some(value) = value {
                         *field = Some(String::clone(value));
@@ -99,14 +102,14 @@ impl SessionResultFold {
                 note(&mut result.model, &model.as_deref().map(str::to_owned));
                 note(&mut result.agent_version, &agent_version.as_deref().map(str::to_owned));
             }
-            EventKind::TurnStart { turn } => {
+            EventKind::TurnStart(TurnStart { turn, .. }) => {
                 if let Some(turn) = self.turn.replace(Turn { turn: *turn, ..Turn::default() }) {
                     over.turn(turn);
                 }
                 self.turn_open = true;
                 self.turn_tokens = TurnTokens::default();
             }
-            EventKind::TurnEnd { stop_reason, .. } => {
+            EventKind::TurnEnd(TurnEnd { stop_reason, .. }) => {
                 self.turns_ended += 1;
                 self.turn_open = false;
                 if let Some(turn) = &mut self.turn {
@@ -116,12 +119,12 @@ impl SessionResultFold {
                     result.stop_reason = Some(reason.clone().into_owned());
                 }
             }
-            EventKind::Usage { scope, .. } if main && self.turn_open && *scope != UsageScope::Run => {
+            EventKind::Usage(Usage { scope, .. }) if main && self.turn_open && *scope != UsageScope::Run => {
                 if let Some(turn) = &mut self.turn {
                     turn.usage = self.turn_tokens.event(&event.kind).native(self.accounting);
                 }
             }
-            EventKind::ToolStart { tool_call_id, name, input, tool_kind, .. } => {
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, .. }) => {
                 let call = ToolCall {
                     id: tool_call_id.clone().into_owned(),
                     name: name.clone().into_owned(),
@@ -139,12 +142,12 @@ impl SessionResultFold {
                     turn.tool_calls.push(tool_call_id.clone().into_owned());
                 }
             }
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
                 if let Some(open) = self.open.get_mut(tool_call_id.as_ref()) {
                     open.1.args = Some(RawJson::from_text(input));
                 }
             }
-            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. }) => {
                 if let Some(open) = self.open.remove(tool_call_id.as_ref()) {
                     let (number, mut call) = *open;
                     call.status = *status;
@@ -154,7 +157,7 @@ impl SessionResultFold {
                     over.call(number, call, output.as_ref());
                 }
             }
-            EventKind::FileChange { path, change, from, added, removed, tool_call_id, source, .. } => {
+            EventKind::FileChange(event::FileChange { path, change, from, added, removed, tool_call_id, source, .. }) => {
                 over.file_change(FileChange {
                     path: path.clone().into_owned(),
                     change: *change,
@@ -165,22 +168,24 @@ impl SessionResultFold {
                     source: *source,
                 });
             }
-            EventKind::Final { text } => result.text = Some(text.clone().into_owned()),
-            EventKind::Error { message, class, .. } => {
+            EventKind::Final(Final { text, .. }) => result.text = Some(text.clone().into_owned()),
+            EventKind::Error(ErrorEvent { message, class, .. }) => {
                 result.errors.push(Reported { message: message.clone().into_owned(), class: *class });
             }
-            EventKind::Unrecognized { r#type, .. } => {
+            EventKind::Unrecognized(event::Unrecognized { r#type, .. }) => {
                 result.unrecognized.lines += 1;
                 let name = r#type.as_deref().unwrap_or("(no type)").to_owned();
                 *result.unrecognized.types.entry(name).or_default() += 1;
             }
-            EventKind::Exited { .. } => self.exited(&event.kind),
+            EventKind::Exited(_) => self.exited(&event.kind),
             _ => {}
         }
     }
 
     fn exited(&mut self, kind: &EventKind<'_>) {
-        let EventKind::Exited { exit_code, signal, outcome, cause, stop_reason, turns, duration_ms, api_duration_ms, .. } = kind
+        let EventKind::Exited(Exited {
+            exit_code, signal, outcome, cause, stop_reason, turns, duration_ms, api_duration_ms, ..
+        }) = kind
         else {
             return;
         };
@@ -269,7 +274,7 @@ impl TurnTokens {
     /// Takes note of what a message or the turn used; gives the sum.
     fn event(&mut self, kind: &EventKind<'_>) -> Tokens {
         let tokens = Tokens::of_event(kind).unwrap_or_default();
-        if matches!(kind, EventKind::Usage { scope: UsageScope::Message, .. }) {
+        if matches!(kind, EventKind::Usage(Usage { scope: UsageScope::Message, .. })) {
             self.messages.add(&tokens);
         } else {
             self.messages = Tokens::default();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Accounting;
 use crate::cut;
-use crate::event::{CostParts, EventKind, UsageScope};
+use crate::event::{CostParts, EventKind, Usage, UsageScope};
 use crate::price::{Bill, Billable, Table};
 
 /// Tokens in classes that mean the same for every agent. `None` is unknown, not zero.
@@ -38,7 +38,7 @@ pub struct Tokens {
 impl Tokens {
     /// The tokens that a usage event tells.
     pub fn of_event(kind: &EventKind<'_>) -> Option<Self> {
-        let EventKind::Usage {
+        let EventKind::Usage(Usage {
             input_tokens,
             output_tokens,
             total_tokens,
@@ -47,7 +47,7 @@ impl Tokens {
             cache_write_1h_tokens,
             reasoning_tokens,
             ..
-        } = kind
+        }) = kind
         else {
             return None;
         };
@@ -230,7 +230,7 @@ impl UsageTally {
 
     /// Adds a usage event whose cost will be computed with `prices`, or with the embedded table.
     pub fn event_priced(&mut self, kind: &EventKind<'_>, prices: Option<&Table>) {
-        let EventKind::Usage { cost_usd, cost_parts, model, scope, .. } = kind else { return };
+        let EventKind::Usage(Usage { cost_usd, cost_parts, model, scope, .. }) = kind else { return };
         let Some(tokens) = Tokens::of_event(kind) else { return };
         // Agents write 0 for models whose price they do not know.
         let cost_usd = cost_usd.filter(|cost| *cost > 0.0);
@@ -320,23 +320,11 @@ impl UsageTally {
 #[cfg(test)]
 mod tests {
     use super::{TokensSource, UsageTally};
-    use crate::event::{EventKind, UsageScope};
+    use crate::event::{EventKind, Usage, UsageScope};
     use crate::price::Table;
 
     fn usage(scope: UsageScope, input: u64, model: &'static str) -> EventKind<'static> {
-        EventKind::Usage {
-            input_tokens: Some(input),
-            output_tokens: Some(1),
-            total_tokens: None,
-            cache_read_tokens: None,
-            cache_write_tokens: None,
-            cache_write_1h_tokens: None,
-            reasoning_tokens: None,
-            cost_usd: None,
-            cost_parts: None,
-            model: Some(model.into()),
-            scope,
-        }
+        Usage::new(scope).input_tokens(input).output_tokens(1).model(model).into()
     }
 
     #[test]
@@ -360,7 +348,7 @@ mod tests {
     fn what_a_total_does_not_divide_is_counted_and_no_class_is_made_up() {
         let mut tally = UsageTally::default();
         let mut usage = usage(UsageScope::Turn, 0, "a");
-        if let EventKind::Usage { input_tokens, output_tokens, total_tokens, .. } = &mut usage {
+        if let EventKind::Usage(Usage { input_tokens, output_tokens, total_tokens, .. }) = &mut usage {
             (*input_tokens, *output_tokens, *total_tokens) = (None, Some(110), Some(2_310));
         }
         tally.event(&usage);
@@ -373,7 +361,7 @@ mod tests {
     fn usage_without_figures_is_unknown_and_not_zero() {
         let mut tally = UsageTally::default();
         let mut empty = usage(UsageScope::Run, 0, "a");
-        if let EventKind::Usage { input_tokens, output_tokens, .. } = &mut empty {
+        if let EventKind::Usage(Usage { input_tokens, output_tokens, .. }) = &mut empty {
             (*input_tokens, *output_tokens) = (None, None);
         }
         tally.event(&empty);
@@ -390,7 +378,7 @@ mod tests {
         let mut tally = UsageTally::default();
         for number in 0..1_000_u32 {
             let mut usage = usage(UsageScope::Message, 10, "");
-            if let EventKind::Usage { model, .. } = &mut usage {
+            if let EventKind::Usage(Usage { model, .. }) = &mut usage {
                 *model = Some(format!("model-{number}").into());
             }
             tally.event(&usage);

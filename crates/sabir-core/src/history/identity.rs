@@ -31,15 +31,15 @@ pub struct ResponseLine<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenResponse {
     /// Hash of the id that its lines share; 0 when there is none.
-    pub(super) name: u64,
+    pub name: u64,
     /// Hash of the id of its request; 0 when it is not known.
-    pub(super) request: u64,
+    pub request: u64,
     /// See [`Continued::id`].
-    pub(super) id: u64,
+    pub id: u64,
     /// Hash of its input; 0 when it is not known.
-    pub(super) input: u64,
+    pub input: u64,
     /// What was sent to the model after its last line.
-    pub(super) since: u64,
+    pub since: u64,
 }
 
 /// What is sent to a model between two of its lines.

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use super::OpenResponse;
-use super::numbers::{self, Numbers};
-use crate::event::{EventKind, Outcome, UsageScope};
+use crate::event::{EventKind, Outcome, Usage, UsageScope};
 use crate::time::Timestamp;
 
 /// The account of one file of a history, as far as it was read.
@@ -44,7 +43,7 @@ pub struct Ledger {
     /// The last response was told by a line of its own; a sum that comes after it tells it again.
     pub recorded: bool,
     /// Tool calls whose response is not told, or not yet.
-    pub calls: u16,
+    pub calls: u32,
     /// When each thread began whose lines are in this log, and its number: the log's own first, then the one it begins
     /// with a copy of, then the one that that begins with a copy of.
     pub threads: Vec<(i64, u64)>,
@@ -57,7 +56,7 @@ pub struct Ledger {
     /// The responses that lines to come may continue: of the main agent, and of a sub-agent.
     pub open: [OpenResponse; 2],
     /// The last tool calls, so that one that is told again is not counted again.
-    pub(super) recent_calls: Vec<u64>,
+    pub recent_calls: Vec<u64>,
 }
 
 /// One response of a model.
@@ -70,7 +69,7 @@ pub struct Response {
     /// An index into [`Ledger::models`].
     pub model: u16,
     /// The number of tool calls in it.
-    pub calls: u16,
+    pub calls: u32,
     /// Its tokens.
     pub spent: Spent,
     /// Its cost, where the log says something about it; else the price table may know.
@@ -136,26 +135,21 @@ impl Spent {
 
     /// The event that tells them, of one response. Classes that few agents count are left out when there is nothing in
     /// them.
-    pub fn event<'a>(&self, model: Option<Cow<'a, str>>) -> EventKind<'a> {
+    pub fn event<'a>(&self, model: Option<Cow<'a, str>>) -> Usage<'a> {
         let some = |count: u64| Some(count).filter(|count| *count > 0);
-        EventKind::Usage {
-            input_tokens: Some(self.input),
-            output_tokens: Some(self.output),
-            total_tokens: None,
-            cache_read_tokens: Some(self.cache_read),
-            cache_write_tokens: some(self.cache_write),
-            cache_write_1h_tokens: some(self.cache_write_1h),
-            reasoning_tokens: some(self.reasoning),
-            cost_usd: None,
-            cost_parts: None,
-            model,
-            scope: UsageScope::Message,
-        }
+        Usage::new(UsageScope::Message)
+            .input_tokens(self.input)
+            .output_tokens(self.output)
+            .cache_read_tokens(self.cache_read)
+            .cache_write_tokens(some(self.cache_write))
+            .cache_write_1h_tokens(some(self.cache_write_1h))
+            .reasoning_tokens(some(self.reasoning))
+            .model(model)
     }
 
     /// The figures that an event tells; `None` when it tells none.
     pub fn of_event(kind: &EventKind<'_>) -> Option<Self> {
-        let EventKind::Usage {
+        let EventKind::Usage(Usage {
             input_tokens,
             output_tokens,
             cache_read_tokens,
@@ -163,7 +157,7 @@ impl Spent {
             cache_write_1h_tokens,
             reasoning_tokens,
             ..
-        } = kind
+        }) = kind
         else {
             return None;
         };
@@ -174,26 +168,6 @@ impl Spent {
             output: output_tokens.unwrap_or(0),
             cache_write_1h: cache_write_1h_tokens.unwrap_or(0),
             reasoning: reasoning_tokens.unwrap_or(0),
-        })
-    }
-
-    /// Appends the figures.
-    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
-        let Self { input, cache_read, cache_write, output, cache_write_1h, reasoning } = *self;
-        for number in [input, cache_read, cache_write, output, cache_write_1h, reasoning] {
-            numbers::write(number, bytes);
-        }
-    }
-
-    /// Reads the next figures.
-    pub(super) fn read(bytes: &mut Numbers<'_>) -> Option<Self> {
-        Some(Self {
-            input: bytes.number()?,
-            cache_read: bytes.number()?,
-            cache_write: bytes.number()?,
-            output: bytes.number()?,
-            cache_write_1h: bytes.number()?,
-            reasoning: bytes.number()?,
         })
     }
 
@@ -279,7 +253,7 @@ impl Ledger {
     }
 
     /// One of the last responses, by its id.
-    pub(crate) fn noted(&mut self, id: u64) -> Option<&mut Response> {
+    pub fn noted(&mut self, id: u64) -> Option<&mut Response> {
         let start = self.responses.len().saturating_sub(WINDOW);
         self.responses[start..].iter_mut().rev().find(|old| old.id == id)
     }
@@ -314,7 +288,8 @@ impl Ledger {
     pub fn entitle(&mut self, prompt: &str) {
         let line = prompt.trim().lines().next().unwrap_or_default();
         if self.title.is_none() && !line.is_empty() {
-            self.title = Some(line.chars().take(TITLE).collect());
+            let end = line.char_indices().nth(TITLE).map_or(line.len(), |(at, _)| at);
+            self.title = Some([&line[..end], if end < line.len() { "…" } else { "" }].concat());
         }
     }
 
@@ -360,7 +335,7 @@ fn fold_down(number: u64) -> u64 {
 }
 
 /// The id of the response with that key, of which that went in.
-pub(super) fn id_of_key(key: u64, spent: &Spent) -> u64 {
+pub fn id_of_key(key: u64, spent: &Spent) -> u64 {
     let gathered = |id: u64| fold_down(id).wrapping_mul(GATHER);
     let figures = [spent.cache_write, spent.cache_read, spent.input];
     figures.into_iter().fold(key, |id, figure| gathered(gathered(id)) ^ figure)
@@ -427,6 +402,6 @@ mod tests {
         ledger.entitle("  \n ");
         ledger.entitle(&format!("\n{}\nmore", "é".repeat(500)));
         ledger.entitle("second");
-        assert_eq!(ledger.title, Some("é".repeat(120)));
+        assert_eq!(ledger.title, Some("é".repeat(120) + "…"), "what was cut is marked");
     }
 }

@@ -39,13 +39,13 @@ impl RawJson {
     }
 
     /// Serializes a value.
-    pub(crate) fn of<T: Serialize>(value: &T) -> Self {
+    pub fn of<T: Serialize>(value: &T) -> Self {
         // Values of ours are made of strings and numbers and cannot fail.
         Self(to_raw_value(value).unwrap_or_default())
     }
 
     /// Takes over JSON of one of our own writers, which is checked but not copied.
-    pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Self {
+    pub fn written(write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut json = Vec::new();
         write(&mut json);
         let json = String::from_utf8(json).ok().filter(|json| memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_none());

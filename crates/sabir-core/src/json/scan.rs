@@ -22,17 +22,17 @@ pub(super) struct Quoted {
 
 /// What is escaped in a JSON string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Escapes {
+pub struct Escapes {
     /// How many bytes more are written than said, where every escape says one byte. Without an escape there are none.
-    pub(crate) surplus: usize,
+    pub surplus: usize,
     /// There is a `\u` that we would not write: of anything but a control character that has no shorter escape.
-    pub(crate) foreign: bool,
+    pub foreign: bool,
 }
 
 impl Escapes {
     /// Whether anything is escaped.
     #[inline]
-    pub(crate) fn any(self) -> bool {
+    pub fn any(self) -> bool {
         self.surplus > 0
     }
 }

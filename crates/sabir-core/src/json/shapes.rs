@@ -56,7 +56,7 @@ where
 
 /// The same for large fields, of which mostly nobody wants to know more: of what does not fit, only the brackets and quotes
 /// have to be right.
-pub(crate) fn fitting<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn fitting<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

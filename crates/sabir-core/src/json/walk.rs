@@ -20,18 +20,18 @@ use crate::time::Timestamp;
 
 /// A place in a JSON text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Walk<'a> {
+pub struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 /// The text is not JSON, or is only the beginning of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotJson;
+pub struct NotJson;
 
 impl<'a> Walk<'a> {
     /// The beginning of a text.
-    pub(crate) fn over(bytes: &'a [u8]) -> Self {
+    pub fn over(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Walk<'a> {
 
     /// Steps into the object that comes next. False when it is something else, which is stepped over.
     #[inline]
-    pub(crate) fn enter(&mut self) -> Result<bool, NotJson> {
+    pub fn enter(&mut self) -> Result<bool, NotJson> {
         self.enter_at(b'{')
     }
 
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
     /// or [stepped over](Self::skip).
     #[allow(clippy::inline_always, reason = "there are dozens on every line, and a call costs as much as a short key")]
     #[inline(always)]
-    pub(crate) fn key(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
+    pub fn key(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
         // Nearly all lines are written without white space.
         let comma = usize::from(self.bytes.get(self.at) == Some(&b','));
         let start = self.at + comma;
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
     /// Reads the object that comes next, key by key. Something else is stepped over. Who is given a key has to read its
     /// value or to [step over it](Self::skip).
     #[inline]
-    pub(crate) fn fields(&mut self, mut read: impl FnMut(&mut Self, &'a [u8]) -> Result<(), NotJson>) -> Result<(), NotJson> {
+    pub fn fields(&mut self, mut read: impl FnMut(&mut Self, &'a [u8]) -> Result<(), NotJson>) -> Result<(), NotJson> {
         if self.enter()? {
             while let Some(key) = self.key()? {
                 read(self, key)?;
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
 
     /// Reads the list that comes next, item by item. Something else is stepped over.
     #[inline]
-    pub(crate) fn items(&mut self, mut read: impl FnMut(&mut Self) -> Result<(), NotJson>) -> Result<(), NotJson> {
+    pub fn items(&mut self, mut read: impl FnMut(&mut Self) -> Result<(), NotJson>) -> Result<(), NotJson> {
         if self.enter_at(b'[')? {
             while self.more(b']')? {
                 read(self)?;
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
 
     /// The next value as it is written between its quotes, if it is a text: for words that are only compared.
     #[inline]
-    pub(crate) fn word(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
+    pub fn word(&mut self) -> Result<Option<&'a [u8]>, NotJson> {
         if self.peek() != b'"' {
             return self.skip().map(|()| None);
         }
@@ -160,18 +160,18 @@ impl<'a> Walk<'a> {
 
     /// The next value, if it is a text.
     #[inline]
-    pub(crate) fn text(&mut self) -> Result<Option<Str<'a>>, NotJson> {
+    pub fn text(&mut self) -> Result<Option<Str<'a>>, NotJson> {
         self.word()?.map(text).transpose()
     }
 
     /// The next value, if it is a moment: in milliseconds since 1970.
     #[inline]
-    pub(crate) fn time(&mut self) -> Result<Option<i64>, NotJson> {
+    pub fn time(&mut self) -> Result<Option<i64>, NotJson> {
         Ok(self.word()?.and_then(|written| Timestamp::millis_of(written).or_else(|| escaped_time(written))))
     }
 
     /// The next text, of a long one only how it begins: so many bytes of what is written, or a few more.
-    pub(crate) fn text_up_to(&mut self, enough: usize) -> Result<Option<Str<'a>>, NotJson> {
+    pub fn text_up_to(&mut self, enough: usize) -> Result<Option<Str<'a>>, NotJson> {
         let Some(inside) = self.word()? else { return Ok(None) };
         let mut end = 0;
         // Not inside an escape, and not inside a character.
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
 
     /// The next value, if it is a whole number that is not negative.
     #[inline]
-    pub(crate) fn number(&mut self) -> Result<Option<u64>, NotJson> {
+    pub fn number(&mut self) -> Result<Option<u64>, NotJson> {
         self.peek();
         let start = self.at;
         let mut number: u64 = 0;
@@ -205,7 +205,7 @@ impl<'a> Walk<'a> {
 
     /// The next value, if it is a whole number, of a size that moments have.
     #[inline]
-    pub(crate) fn integer(&mut self) -> Result<Option<i64>, NotJson> {
+    pub fn integer(&mut self) -> Result<Option<i64>, NotJson> {
         if self.peek() == b'-' {
             return self.parse();
         }
@@ -213,13 +213,13 @@ impl<'a> Walk<'a> {
     }
 
     /// The value behind a key of the object that comes next, if there is one of that kind.
-    pub(crate) fn parse_in<T: std::str::FromStr>(&mut self, wanted: &[u8]) -> Result<Option<T>, NotJson> {
+    pub fn parse_in<T: std::str::FromStr>(&mut self, wanted: &[u8]) -> Result<Option<T>, NotJson> {
         self.value_in(wanted, Self::parse)
     }
 
     /// The same of a whole number that is not negative.
     #[inline]
-    pub(crate) fn number_in(&mut self, wanted: &[u8]) -> Result<Option<u64>, NotJson> {
+    pub fn number_in(&mut self, wanted: &[u8]) -> Result<Option<u64>, NotJson> {
         self.value_in(wanted, Self::number)
     }
 
@@ -242,31 +242,31 @@ impl<'a> Walk<'a> {
 
     /// Whether the next value is `true`.
     #[inline]
-    pub(crate) fn is_true(&mut self) -> Result<bool, NotJson> {
+    pub fn is_true(&mut self) -> Result<bool, NotJson> {
         self.value().map(|value| value == b"true")
     }
 
     /// Whether an object comes next.
     #[inline]
-    pub(crate) fn is_at_object(&mut self) -> bool {
+    pub fn is_at_object(&mut self) -> bool {
         self.peek() == b'{'
     }
 
     /// Whether a text comes next.
     #[inline]
-    pub(crate) fn is_at_text(&mut self) -> bool {
+    pub fn is_at_text(&mut self) -> bool {
         self.peek() == b'"'
     }
 
     /// The next value, if it is of that kind.
-    pub(crate) fn parse<T: std::str::FromStr>(&mut self) -> Result<Option<T>, NotJson> {
+    pub fn parse<T: std::str::FromStr>(&mut self) -> Result<Option<T>, NotJson> {
         let json = self.value()?;
         Ok(std::str::from_utf8(json).ok().and_then(|json| json.parse().ok()))
     }
 
     /// The next value as it is written.
     #[inline]
-    pub(crate) fn value(&mut self) -> Result<&'a [u8], NotJson> {
+    pub fn value(&mut self) -> Result<&'a [u8], NotJson> {
         self.peek();
         let start = self.at;
         self.skip()?;
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
 
     /// Steps over the next value. How deep it is nested does not matter.
     #[inline]
-    pub(crate) fn skip(&mut self) -> Result<(), NotJson> {
+    pub fn skip(&mut self) -> Result<(), NotJson> {
         match self.peek() {
             b'"' => self.at = scan::end(self.bytes, self.at).ok_or(NotJson)?,
             b'{' | b'[' => self.skip_nested()?,
@@ -313,19 +313,19 @@ impl<'a> Walk<'a> {
     }
 
     /// All that comes.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
     /// Whether nothing comes any more.
-    pub(crate) fn end(&mut self) -> Result<(), NotJson> {
+    pub fn end(&mut self) -> Result<(), NotJson> {
         if self.peek() == 0 && self.at == self.bytes.len() { Ok(()) } else { Err(NotJson) }
     }
 }
 
 /// The text of what is written between the quotes of a JSON string.
 #[inline]
-pub(crate) fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
+pub fn text(inside: &[u8]) -> Result<Str<'_>, NotJson> {
     match std::str::from_utf8(inside) {
         Ok(text) if memchr::memchr(b'\\', inside).is_none() => Ok(Str(Cow::Borrowed(text))),
         _ => unescaped(inside),

@@ -149,6 +149,10 @@ mod tests {
         ] {
             assert_eq!(matches(MESSAGE, &pattern(text)), expected, "{text}");
         }
+        // No word and no phrase spans two texts of a message.
+        let separate = br#"{"type":"log","payload":{"a":"by ","b":"one","c":"par","d":"ser"}}"#;
+        assert!(matches(separate, &pattern("one by par")));
+        assert!(!matches(separate, &pattern("\"by one\"")) && !matches(separate, &pattern("parser")));
         assert_eq!(index_text(br#"{"type":"event","payload":{"text":"fixed"}}"#), "");
         assert_eq!(index_text(b"{"), "");
     }

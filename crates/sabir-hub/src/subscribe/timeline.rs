@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use axum::body::Bytes;
 use axum::response::Response;
 use sabir_core::fold::timeline::{Clipping, merged};
-use sabir_core::view::envelope::timeline::LogTimeline;
+use sabir_protocol::envelope::timeline::LogTimeline;
 use serde::Deserialize;
 use utoipa::IntoParams;
 

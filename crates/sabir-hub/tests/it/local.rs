@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use sabir_agents::builtin;
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_core::line::{RawLine, Source};
 use sabir_hub::store::local::Sources;
@@ -42,7 +43,7 @@ impl Machine {
     }
 
     async fn hub(&self) -> Running {
-        let places = Places { home: Some(self.0.path().to_path_buf()), ..Places::default() };
+        let places = Places { home: Some(self.0.path().to_path_buf()), registry: builtin(), ..Places::default() };
         let sources = Sources { places, home: Some(self.home()), zone: TimeZone::UTC };
         Setup { local: Some(sources), ..Setup::default() }.start().await
     }
@@ -124,6 +125,8 @@ async fn agent_logs_are_listed_searched_and_not_modified() {
     assert_eq!(names("text=parser").await, "old");
     assert_eq!(names("text=NINE%20lines").await, "", "all words must be in one text");
     assert_eq!(names("text=NINE").await, "new");
+    assert_eq!(names("prefix=o").await, "old");
+    assert_eq!(names("prefix=ld").await, "", "not the beginning");
     assert_eq!(names("agent=claude-code&status=running").await, "");
     assert_eq!(hub.get("/v1/agents").await.json(), json!({ "agents": ["claude-code"] }));
     let first = hub.get("/v1/sessions?limit=1").await.json();

@@ -49,6 +49,9 @@ async fn list_filters_sessions() {
     assert_eq!(names("workspace=work-two").await, "two");
     assert_eq!(names("text=parser%20two").await, "two");
     assert_eq!(names("text=tw").await, "");
+    assert_eq!(names("prefix=t").await, "three two");
+    assert_eq!(names("prefix=hree").await, "", "not the beginning");
+    assert_eq!(names("prefix=%25").await, "", "no pattern");
     assert_eq!(names("since=2020-01-01T00:00:00Z").await, "three two one");
     assert_eq!(names("since=2999-01-01T00:00:00Z").await, "");
     assert_eq!(hub.get("/v1/agents").await.json(), json!({ "agents": ["codex", "pi"] }));

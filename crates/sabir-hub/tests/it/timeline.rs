@@ -59,7 +59,7 @@ async fn follow(events: &mut Events, timeline: &mut Timeline, until: u64) -> boo
 }
 
 fn expected(lines: &[String]) -> Timeline {
-    let mut fold = sabir_core::view::envelope::timeline::LogTimeline::default();
+    let mut fold = sabir_protocol::envelope::timeline::LogTimeline::default();
     let (mut changes, mut timeline) = (Vec::new(), Timeline::default());
     lines.iter().for_each(|line| fold.message(line.as_bytes(), &mut changes));
     changes.into_iter().for_each(|change| timeline.apply(change, Clipping::default()));

@@ -2,9 +2,9 @@
 
 use sabir_hub::OneTimeTokens;
 use sabir_protocol::SUBPROTOCOL;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::client::{Reply, Setup, closed_hub, open_hub};
+use crate::client::{Reply, Running, Setup, closed_hub, open_hub};
 
 #[tokio::test]
 async fn content_security_policy_allows_only_own_assets() {
@@ -63,6 +63,18 @@ fn cookie_of(reply: &Reply) -> Option<String> {
     Some(set.split(';').next()?.to_owned())
 }
 
+/// Audit entries of one action, without their times.
+fn audited(hub: &Running, what: &str) -> Vec<Value> {
+    let lines = crate::client::file(hub.folder.path(), "audit.jsonl");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut lines: Vec<Value> = lines.filter(|line| line["what"] == what).collect();
+    for line in &mut lines {
+        assert!(line["at"].take().is_string());
+        line.as_object_mut().expect("an object").remove("at");
+    }
+    lines
+}
+
 #[tokio::test]
 async fn session_cookie_is_only_accepted_from_the_own_origin() {
     let hub = closed_hub().await;
@@ -78,6 +90,9 @@ async fn session_cookie_is_only_accepted_from_the_own_origin() {
     let expected = format!("set-cookie: sabir-{port}={token}; path=/; httponly; samesite=strict");
     assert!(signed_in.head.lines().any(|line| line == expected), "{}", signed_in.head);
     let cookie = cookie_of(&signed_in).expect("a cookie");
+    let login = json!({"who": "127.0.0.1", "what": "login", "token": id, "scopes": ["operate"]});
+    assert_eq!(audited(&hub, "login"), [login], "refused logins are not logins");
+    assert!(!crate::client::file(hub.folder.path(), "audit.jsonl").contains(&token), "only the id of a token is in it");
 
     let own = format!("http://{}", hub.address);
     let other = "http://127.0.0.1:1".to_owned();
@@ -116,8 +131,12 @@ async fn session_cookie_is_only_accepted_from_the_own_origin() {
     // Signing out deletes the cookie but not a token that signing in did not create; revoking the token ends both.
     let signed_out = hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &own)], b"").await;
     assert!(signed_out.status == 204 && signed_out.head.contains("max-age=0"), "{}", signed_out.head);
-    assert_eq!(hub.request("POST", "/v1/logout", &[("Cookie", &cookie), ("Origin", &other)], b"").await.status, 403);
+    // Without `Origin`, the logout route itself refuses a request from another site.
+    for headers in [&[][..], &[("Sec-Fetch-Site", "same-site")], &[("Origin", other.as_str())]] {
+        assert_eq!(request("POST", "/v1/logout", headers).await, 403, "{headers:?}");
+    }
     assert_eq!(hub.get_with("/v1/me", &token).await.status, 200);
+    assert_eq!(audited(&hub, "token_revoked"), [json!(null); 0]);
     let mut events = hub.events("/v1/sessions/events", &[("Cookie", &cookie), ("Connection", "close")]).await;
     assert_eq!(events.status().await, 200);
     hub.store.tokens.revoke_token(&id, sabir_hub::now()).await.expect("revoked");
@@ -139,6 +158,9 @@ async fn logout_revokes_the_token_of_a_one_time_login() {
         statuses.push(hub.request(method, path, &[("Cookie", &cookie), ("Origin", &own)], b"").await.status);
     }
     assert_eq!(statuses, [200, 204, 401]);
+    let (login, logout) = (audited(&hub, "login"), audited(&hub, "token_revoked"));
+    assert_eq!((login.len(), logout.len()), (1, 1));
+    assert_eq!(logout[0], json!({"who": "127.0.0.1", "what": "token_revoked", "token": login[0]["token"], "scopes": ["watch"]}));
 }
 
 #[tokio::test]

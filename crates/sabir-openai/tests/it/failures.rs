@@ -1,6 +1,6 @@
 //! What goes wrong between us and the endpoint.
 
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, Retry};
 use sabir_openai::{Api, PUBLIC_ENDPOINT};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn ending(run: &Run) -> (&str, &str) {
 
 fn waits(run: &Run) -> Vec<u64> {
     let wait = |event: &sabir_core::event::Event<'static>| match event.kind {
-        EventKind::Retry { delay_ms, .. } => delay_ms,
+        EventKind::Retry(Retry { delay_ms, .. }) => delay_ms,
         _ => None,
     };
     run.events.iter().filter_map(wait).collect()

@@ -3,7 +3,6 @@
 
 mod confined;
 mod failures;
-mod server;
 mod talk;
 mod tools;
 
@@ -11,10 +10,11 @@ use std::time::Duration;
 
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, ToolStatus};
+use sabir_core::event::{Event, EventKind, Outcome, ToolEnd, ToolStatus};
 use sabir_core::fold::SessionResult;
 use sabir_core::{laws, line};
 use sabir_openai::{Commands, Config, Key, Permission};
+use sabir_test_support::openai_server as server;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -50,7 +50,7 @@ fn run_with(folder: TempDir, script: impl IntoIterator<Item = Answer>, change: i
     change(&mut config);
     let mut printed = Vec::new();
     let ending = sabir_openai::run(&config, "Do the task.", &Commands::default(), &mut printed).expect("it can print");
-    let mut decoder = Decoder::new(Start::named("openai").expect("the agent"));
+    let mut decoder = Decoder::new(Start::of(sabir_agents::builtin().find("openai").expect("the agent").clone()));
     let mut events = Vec::new();
     for raw in line::split(&printed) {
         let mut own = Vec::new();
@@ -75,7 +75,7 @@ impl Run {
     /// Status, exit code and output of the calls, in the order of their ends.
     fn ends(&self) -> Vec<(ToolStatus, Option<i32>, String)> {
         let end = |event: &Event<'static>| match &event.kind {
-            EventKind::ToolEnd { status, exit_code, output, .. } => {
+            EventKind::ToolEnd(ToolEnd { status, exit_code, output, .. }) => {
                 Some((*status, *exit_code, output.as_deref().unwrap_or_default().to_owned()))
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! What the model says, and how it is asked.
 
-use sabir_core::event::EventKind;
+use sabir_core::event::{EventKind, TextDelta, ThinkingDelta};
 use sabir_openai::Api;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{Run, folder, run, run_with};
 fn texts(run: &Run) -> Vec<&str> {
     run.events
         .iter()
-        .filter_map(|event| if let EventKind::Text { delta, .. } = &event.kind { Some(&**delta) } else { None })
+        .filter_map(|event| if let EventKind::Text(TextDelta { delta, .. }) = &event.kind { Some(&**delta) } else { None })
         .collect()
 }
 
@@ -56,7 +56,9 @@ fn reasoning_is_thinking_and_no_part_of_the_answer() {
     let thoughts: Vec<&str> = run
         .events
         .iter()
-        .filter_map(|event| if let EventKind::Thinking { delta, .. } = &event.kind { Some(&**delta) } else { None })
+        .filter_map(
+            |event| if let EventKind::Thinking(ThinkingDelta { delta, .. }) = &event.kind { Some(&**delta) } else { None },
+        )
         .collect();
     assert_eq!(thoughts, ["Fir", "st.", "Second."]);
     assert_eq!(run.result["text"], "Answer.");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sabir_core::event::{EventKind, ToolStatus};
+use sabir_core::event::{EventKind, FileChange, ToolStatus};
 use sabir_openai::Permission;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn an_edit_changes_the_file_and_tells_how() {
     assert_eq!((&change["path"], &change["added"], &change["removed"]), (&json!("notes.txt"), &json!(1), &json!(1)));
     assert_eq!(run.has("fileChange"), 1, "a reported change is not inferred as well");
     let diff = run.events.iter().find_map(|event| match &event.kind {
-        EventKind::FileChange { diff, .. } => diff.as_deref(),
+        EventKind::FileChange(FileChange { diff, .. }) => diff.as_deref(),
         _ => None,
     });
     assert_eq!(diff, Some("--- a/notes.txt\n+++ b/notes.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+zwei ½\n three\n"));

@@ -7,13 +7,13 @@ mod output;
 mod quiescence;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sabir_core::agent;
-use sabir_core::event::{Event, EventKind, Outcome, RunId};
-use sabir_core::launch::{CommandLine, Output, PromptBy, Request};
+use sabir_core::event::{Event, EventKind, Final, Outcome, RunId, Unrecognized};
+use sabir_core::launch::{CommandLine, PromptTransport, Request, StdoutCapture};
 use sabir_run::{Controller, Ended, Grace, Plan, Sink};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
@@ -29,15 +29,27 @@ impl Sink for Kept {
     }
 }
 
+/// Writes an executable file. A shell writes it: a file that this process has open for writing is inherited by what other
+/// tests start at the same moment, and can't be executed until they have closed it (`ETXTBSY`).
+fn write_program(path: &Path, text: &str) {
+    let mut shell = Command::new("/bin/sh");
+    let mut shell =
+        shell.args(["-c", r#"cat >"$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped()).spawn().expect("a shell");
+    shell.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+    assert!(shell.wait().expect("it ends").success());
+}
+
 /// A script in a folder of its own that plays Claude Code.
 fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
-    let agent = agent::find("claude-code").expect("an agent");
+    let registry = sabir_agents::builtin();
+    let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
-    fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    write_program(&program, &format!("#!/bin/sh\n{text}\n"));
     let command = agent.command(&Request { prompt: "do it", ..Request::default() }).expect("a command");
     let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
-    Plan { run_id: RunId::from("test-run"), grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+    // Processes that hide are found by the id of their run, so each test has its own.
+    let run_id = RunId::from(folder.path().display().to_string());
+    Plan { run_id, grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
 }
 
 /// Runs of this process have a reaper.
@@ -55,7 +67,7 @@ fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
 }
 
 /// Both ways in which an output can be taken.
-const OUTPUTS: [Output; 2] = [Output::Pipe, Output::File];
+const OUTPUTS: [StdoutCapture; 2] = [StdoutCapture::Pipe, StdoutCapture::File];
 
 #[test]
 fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
@@ -70,7 +82,10 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
         let (ended, events) = run(Plan { output, ..plan(&folder, &text) });
         assert_eq!(ended.outcome, Outcome::Completed, "{output:?}: {events:#?}");
         assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)), "{output:?}");
-        assert!(events.iter().any(|event| matches!(&event.kind, EventKind::Final { text } if text == "done")), "{output:?}");
+        assert!(
+            events.iter().any(|event| matches!(&event.kind, EventKind::Final(Final { text, .. }) if text == "done")),
+            "{output:?}"
+        );
     }
 }
 
@@ -87,7 +102,7 @@ fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
 fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
-    let command = CommandLine::default().prompt_by(PromptBy::File("--message-file"));
+    let command = CommandLine::default().prompt_by(PromptTransport::File("--message-file"));
     let (ended, _) = run(Plan { command, ..plan(&folder, &text) });
     assert_eq!(ended.outcome, Outcome::Completed);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
@@ -102,7 +117,7 @@ fn a_last_burst_larger_than_a_pipe_comes_whole() {
         run(plan(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
     assert_eq!(ended.outcome, Outcome::Completed);
     let longest = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Unrecognized { raw, .. } => Some(raw.len()),
+        EventKind::Unrecognized(Unrecognized { raw, .. }) => Some(raw.len()),
         _ => None,
     });
     assert_eq!(longest.max(), Some(900_000));

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sabir_core::event::{Event, EventKind, Outcome, Timeout};
-use sabir_core::launch::Output;
+use sabir_core::event::{Event, EventKind, Outcome, Timeout, Unrecognized};
+use sabir_core::launch::StdoutCapture;
 use sabir_run::{Controller, Ended, Limits, Plan, Sink};
 
 use crate::{INIT, RESULT, plan};
@@ -23,7 +23,7 @@ impl<F: FnMut(&EventKind<'_>)> Sink for Each<F> {
 /// A script whose output is a file. A run that would wait for ever ends, with another outcome than the one that is wanted.
 fn file(folder: &tempfile::TempDir, text: &str) -> Plan {
     let limits = Limits { run: Some(Duration::from_secs(60)), ..Limits::default() };
-    Plan { output: Output::File, limits, ..plan(folder, text) }
+    Plan { output: StdoutCapture::File, limits, ..plan(folder, text) }
 }
 
 fn run_with(plan: Plan, controller: &Controller, each: impl FnMut(&EventKind<'_>)) -> Ended {
@@ -59,7 +59,7 @@ fn a_line_of_megabytes_just_before_the_exit_comes_whole() {
     let text = format!("echo '{INIT}'; echo '{RESULT}'; head -c 3000000 /dev/zero | tr '\\0' x");
     let mut longest = 0;
     let ended = run(file(&folder, &text), |kind| {
-        if let EventKind::Unrecognized { raw, .. } = kind {
+        if let EventKind::Unrecognized(Unrecognized { raw, .. }) = kind {
             longest = longest.max(raw.len());
         }
     });
@@ -72,7 +72,7 @@ fn an_event_comes_before_the_agent_ends() {
     // The agent goes on only when its first line was told.
     let text = format!("mkfifo go; echo '{INIT}'; read word <go; echo '{RESULT}'");
     let ended = run(file(&folder, &text), |kind| {
-        if matches!(kind, EventKind::Session { .. }) {
+        if matches!(kind, EventKind::Session(_)) {
             go_on(folder.path());
         }
     });
@@ -90,7 +90,7 @@ read word <go; stat -L -c '%b %B %s' /proc/$$/fd/3 >room; echo '{RESULT}'"
     );
     let mut count = 0;
     let ended = run(file(&folder, &text), |kind| {
-        if let EventKind::Unrecognized { r#type, .. } = kind {
+        if let EventKind::Unrecognized(Unrecognized { r#type, .. }) = kind {
             count += 1;
             if r#type.as_deref() == Some("last") {
                 go_on(folder.path());
@@ -132,8 +132,8 @@ fn a_cancel_ends_it_and_what_was_said_before_is_there() {
     let text = format!("trap 'echo \"{{}}\"; exit 0' INT\necho '{INIT}'\nsleep 1000 &\nwait");
     let mut said = 0;
     let ended = run_with(file(&folder, &text), &controller, |kind| match kind {
-        EventKind::Session { .. } => drop(controller.cancel()),
-        EventKind::Unrecognized { .. } => said += 1,
+        EventKind::Session(_) => drop(controller.cancel()),
+        EventKind::Unrecognized(_) => said += 1,
         _ => {}
     });
     assert_eq!((ended.outcome, ended.end.quiescent, said), (Outcome::Cancelled, Some(true), 1));
@@ -168,7 +168,7 @@ fn a_file_that_somebody_emptied_is_read_from_its_start() {
     let long = "x".repeat(1_000);
     let text = format!("mkfifo go; echo '{long}'; echo '{INIT}'; read word <go; : >/proc/$$/fd/1; echo '{RESULT}'");
     let ended = run(file(&folder, &text), |kind| {
-        if matches!(kind, EventKind::Session { .. }) {
+        if matches!(kind, EventKind::Session(_)) {
             go_on(folder.path());
         }
     });

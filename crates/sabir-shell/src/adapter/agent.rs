@@ -8,7 +8,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use sabir_core::agent::Agent;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, EventKind, RunId, Session};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
 use sabir_run::{Control, Controller, Plan, Sink};
@@ -41,7 +41,7 @@ pub type Planner = Box<dyn Fn(Ask) -> Pin<Box<dyn Future<Output = Result<Planned
 
 /// An agent of the table: each prompt is a run of its command line, later ones take up the conversation.
 pub struct AgentAdapter {
-    agent: &'static Agent,
+    agent: Arc<Agent>,
     planner: Rc<Planner>,
     controller: Controller,
     conversation: Conversation,
@@ -54,7 +54,7 @@ type Conversation = Arc<Mutex<Option<String>>>;
 
 impl AgentAdapter {
     /// The adapter of an agent.
-    pub fn new(agent: &'static Agent, planner: Planner) -> Self {
+    pub fn new(agent: Arc<Agent>, planner: Planner) -> Self {
         let (controller, conversation) = (Controller::default(), Conversation::default());
         Self { agent, planner: Rc::new(planner), controller, conversation, began: false }
     }
@@ -66,7 +66,7 @@ impl AgentAdapter {
 
 impl Adapter for AgentAdapter {
     fn name(&self) -> &str {
-        self.agent.id.0
+        self.agent.id.as_str()
     }
 
     /// A conversation of an earlier shell goes on.
@@ -79,14 +79,14 @@ impl Adapter for AgentAdapter {
     }
 
     fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
-        let title = self.agent.title;
+        let title = &self.agent.title;
         let refuse = |why: String| Err(Refused(why));
         match input {
             Input::Permission { .. } => refuse(format!("{title} is run without questions; there is none to answer")),
             Input::Prompt { .. } if context.busy => refuse(format!("{title} is at work and takes no prompt until it is done")),
             Input::Prompt { text, .. } if text.trim().is_empty() => refuse("the prompt is empty".to_owned()),
             Input::Prompt { text, .. } if text.contains('\0') => refuse("the prompt holds a NUL character".to_owned()),
-            Input::Prompt { new: false, .. } if self.began && !self.agent.launch.can.resume => {
+            Input::Prompt { new: false, .. } if self.began && !self.agent.launch.capabilities.resume => {
                 refuse(format!("{title} can't take up an earlier conversation, so it takes no further prompt"))
             }
             Input::Prompt { new: false, .. } if self.began && self.known().is_none() => {
@@ -109,7 +109,7 @@ impl Adapter for AgentAdapter {
         let control = self.controller.control();
         let (log, conversation) = (context.log.clone(), Arc::clone(&self.conversation));
         let told = Told { log, also: None, conversation, look_again: None };
-        Ok(Some(Box::pin(run(self.agent, Rc::clone(&self.planner), ask, control, told))))
+        Ok(Some(Box::pin(run(Arc::clone(&self.agent), Rc::clone(&self.planner), ask, control, told))))
     }
 
     fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
@@ -117,7 +117,7 @@ impl Adapter for AgentAdapter {
     }
 }
 
-async fn run(agent: &'static Agent, planner: Rc<Planner>, ask: Ask, control: Control, mut told: Told) -> Done {
+async fn run(agent: Arc<Agent>, planner: Rc<Planner>, ask: Ask, control: Control, mut told: Told) -> Done {
     let run_id = ask.run_id.clone();
     let ended = match planner(ask).await {
         Ok(Planned { plan, also }) => {
@@ -142,7 +142,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl Sink for Told {
     fn event(&mut self, event: &Event<'_>) {
-        if let EventKind::Session { session_id: Some(id), .. } = &event.kind
+        if let EventKind::Session(Session { session_id: Some(id), .. }) = &event.kind
             && event.parent_tool_call_id.is_none()
         {
             *self.conversation.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());

@@ -1,9 +1,9 @@
 //! What an earlier shell left in a log.
 
 use memchr::memmem::Finder;
-use sabir_core::event::EventKind;
-use sabir_core::view::envelope::read::{Events, Message};
+use sabir_core::event::{EventKind, Final, Session, Started};
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::read::{Events, Message};
 use sabir_store::{Cursor, Damage, Kind, Reader, Record, RunFolder};
 
 use super::repair::{Item, Messages, Rebuild, Repair, Take};
@@ -266,12 +266,12 @@ impl Reading {
             event.run_id.as_str().clone_into(&mut run.run_id);
             run.events = event.seq;
             match &event.kind {
-                EventKind::Started { agent, .. } => run.agent = agent.to_string(),
-                EventKind::Session { session_id: Some(id), .. } if event.parent_tool_call_id.is_none() => {
+                EventKind::Started(Started { agent, .. }) => run.agent = agent.to_string(),
+                EventKind::Session(Session { session_id: Some(id), .. }) if event.parent_tool_call_id.is_none() => {
                     run.agent_session = Some(id.to_string());
                 }
-                EventKind::Final { text } => run.answer = Some(text.to_string()),
-                EventKind::Exited { .. } => {
+                EventKind::Final(Final { text, .. }) => run.answer = Some(text.to_string()),
+                EventKind::Exited(_) => {
                     let mut json = Vec::new();
                     event.write_json(&mut json);
                     run.exited = String::from_utf8(json).ok();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sabir_core::view::envelope::read;
+use sabir_protocol::envelope::read;
 use sabir_store::cursor::Kept;
 use sabir_store::{Cursor, Kind, Reader};
 

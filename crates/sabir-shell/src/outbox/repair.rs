@@ -7,8 +7,8 @@
 use std::ops::RangeInclusive;
 
 use sabir_core::json::RawJson;
-use sabir_core::view::envelope::read;
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::read;
 use sabir_store::{Journal, Kind, RunFolder};
 use serde::{Deserialize, Serialize};
 

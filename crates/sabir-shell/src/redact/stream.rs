@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sabir_core::event::{Event, EventKind, Text};
+use sabir_core::event::{Event, EventKind, Text, TextDelta, ThinkingDelta, ToolEnd, ToolUpdate};
 use sabir_core::time::Timestamp;
 
 use super::{Before, Only, Redactor};
@@ -117,9 +117,9 @@ impl Stream {
         let seen = self.redactor.look(&held.text, held.before, true, Only::All);
         let delta = Text::from(self.redactor.without(&held.text, &seen.spans));
         let kind = match lane.clone() {
-            Lane::Speech { thinking: false, message, .. } => EventKind::Text { delta, message_id: message.map(Into::into) },
-            Lane::Speech { message, .. } => EventKind::Thinking { delta, message_id: message.map(Into::into) },
-            Lane::Output { call } => EventKind::ToolUpdate { tool_call_id: call.into(), input: None, output_delta: Some(delta) },
+            Lane::Speech { thinking: false, message, .. } => EventKind::Text(TextDelta::new(delta).message_id(message)),
+            Lane::Speech { message, .. } => EventKind::Thinking(ThinkingDelta::new(delta).message_id(message)),
+            Lane::Output { call } => EventKind::ToolUpdate(ToolUpdate::new(call).output_delta(delta)),
         };
         let mut event = Event {
             run_id: by.run_id.clone(),
@@ -141,10 +141,10 @@ impl Stream {
         let own = lane_of(event);
         let parent = event.parent_tool_call_id.as_deref();
         let is_over = |lane: &&Lane| match (lane, &event.kind) {
-            (_, EventKind::Exited { .. }) => true,
-            (Lane::Output { call }, EventKind::ToolEnd { tool_call_id, .. }) => *call == **tool_call_id,
+            (_, EventKind::Exited(_)) => true,
+            (Lane::Output { call }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => *call == **tool_call_id,
             (Lane::Output { .. }, _) => false,
-            (Lane::Speech { parent: lane_parent, .. }, EventKind::ToolEnd { tool_call_id, .. }) => {
+            (Lane::Speech { parent: lane_parent, .. }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => {
                 lane_parent.as_deref() == parent || lane_parent.as_deref() == Some(&**tool_call_id)
             }
             (Lane::Speech { parent: lane_parent, .. }, kind) => {
@@ -152,13 +152,13 @@ impl Stream {
                     && own.as_ref() != Some(*lane)
                     && matches!(
                         kind,
-                        EventKind::Text { .. }
-                            | EventKind::Thinking { .. }
-                            | EventKind::ToolStart { .. }
-                            | EventKind::TurnStart { .. }
-                            | EventKind::TurnEnd { .. }
-                            | EventKind::Final { .. }
-                            | EventKind::Error { .. }
+                        EventKind::Text(_)
+                            | EventKind::Thinking(_)
+                            | EventKind::ToolStart(_)
+                            | EventKind::TurnStart(_)
+                            | EventKind::TurnEnd(_)
+                            | EventKind::Final(_)
+                            | EventKind::Error(_)
                     )
             }
         };
@@ -187,9 +187,9 @@ fn lane_of(event: &Event<'_>) -> Option<Lane> {
     let own = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
     let speech = |thinking, message| Lane::Speech { parent: own(&event.parent_tool_call_id), thinking, message };
     match &event.kind {
-        EventKind::Text { message_id, .. } => Some(speech(false, own(message_id))),
-        EventKind::Thinking { message_id, .. } => Some(speech(true, own(message_id))),
-        EventKind::ToolUpdate { tool_call_id, output_delta: Some(_), .. } => {
+        EventKind::Text(TextDelta { message_id, .. }) => Some(speech(false, own(message_id))),
+        EventKind::Thinking(ThinkingDelta { message_id, .. }) => Some(speech(true, own(message_id))),
+        EventKind::ToolUpdate(ToolUpdate { tool_call_id, output_delta: Some(_), .. }) => {
             Some(Lane::Output { call: tool_call_id.to_string() })
         }
         _ => None,
@@ -198,13 +198,13 @@ fn lane_of(event: &Event<'_>) -> Option<Lane> {
 
 fn delta<'e, 'a>(kind: &'e mut EventKind<'a>) -> Option<&'e mut Text<'a>> {
     match kind {
-        EventKind::Text { delta, .. } | EventKind::Thinking { delta, .. } => Some(delta),
-        EventKind::ToolUpdate { output_delta, .. } => output_delta.as_mut(),
+        EventKind::Text(TextDelta { delta, .. }) | EventKind::Thinking(ThinkingDelta { delta, .. }) => Some(delta),
+        EventKind::ToolUpdate(ToolUpdate { output_delta, .. }) => output_delta.as_mut(),
         _ => None,
     }
 }
 
 /// Whether an event without its piece still says something.
 fn has_more(kind: &EventKind<'_>) -> bool {
-    matches!(kind, EventKind::ToolUpdate { input: Some(_), .. })
+    matches!(kind, EventKind::ToolUpdate(ToolUpdate { input: Some(_), .. }))
 }

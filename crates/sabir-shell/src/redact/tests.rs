@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use sabir_core::event::{Event, EventKind, RunId, Text, ToolKind};
+use sabir_core::event::{Activity, Event, EventKind, RunId, TextDelta, ToolKind, ToolStart, ToolUpdate, TurnEnd};
 
 use super::{Redactor, Stream};
 
@@ -56,7 +56,7 @@ fn arguments_stay_json() {
 }
 
 fn text(delta: &str, message: &str) -> EventKind<'static> {
-    EventKind::Text { delta: Text::from(delta.to_owned()), message_id: Some(message.to_owned().into()) }
+    TextDelta::new(delta.to_owned()).message_id(message.to_owned()).into()
 }
 
 /// What a run of these events tells.
@@ -73,18 +73,18 @@ fn run(kinds: Vec<EventKind<'static>>) -> Vec<Event<'static>> {
 
 fn said(events: &[Event<'_>]) -> String {
     let piece = |event: &Event<'_>| match &event.kind {
-        EventKind::Text { delta, .. } => {
+        EventKind::Text(TextDelta { delta, .. }) => {
             assert!(!delta.is_empty(), "no piece is empty");
             delta.to_string()
         }
-        EventKind::ToolUpdate { output_delta: Some(delta), .. } => delta.to_string(),
+        EventKind::ToolUpdate(ToolUpdate { output_delta: Some(delta), .. }) => delta.to_string(),
         _ => String::new(),
     };
     events.iter().map(piece).collect()
 }
 
 fn end() -> EventKind<'static> {
-    EventKind::TurnEnd { turn: 1, stop_reason: None }
+    TurnEnd::new(1).into()
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_only_begins_like_a_secret_is_told_when_the_message_is_over() {
     let ids: Vec<_> = events.iter().map(|event| event.kind.tag()).collect();
     assert_eq!(ids, ["text", "text", "text", "turnEnd"]);
     // What is between two pieces and does not end the message does not cut it.
-    let activity = || EventKind::Activity { message: "working".into() };
+    let activity = || EventKind::Activity(Activity::new("working"));
     let events = run(vec![text("hunter2-", "m"), activity(), text("hunter2", "m"), end()]);
     assert_eq!(said(&events), "[secret MY_TOKEN]");
 }
@@ -129,18 +129,12 @@ fn what_only_begins_like_a_secret_is_told_when_the_message_is_over() {
 #[test]
 fn every_text_of_an_event_is_looked_at_and_names_stay_apart() {
     let call = format!("ghp_{}", "x".repeat(36));
-    let start = EventKind::ToolStart {
-        tool_call_id: call.clone().into(),
-        name: "Bash".into(),
-        input: Some(r#"{"command":"echo hunter2-hunter2"}"#.into()),
-        tool_kind: ToolKind::Execute,
-        title: Some("echo hunter2-hunter2".into()),
-    };
-    let update = |piece: &str| EventKind::ToolUpdate {
-        tool_call_id: call.clone().into(),
-        input: None,
-        output_delta: Some(Text::from(piece.to_owned())),
-    };
+    let start = EventKind::ToolStart(
+        ToolStart::of_kind(ToolKind::Execute, call.clone(), "Bash")
+            .input(r#"{"command":"echo hunter2-hunter2"}"#)
+            .title("echo hunter2-hunter2"),
+    );
+    let update = |piece: &str| EventKind::ToolUpdate(ToolUpdate::new(call.clone()).output_delta(piece.to_owned()));
     let events = run(vec![start, update("hunter2-h"), update("unter2\n"), end()]);
     let mut json = Vec::new();
     events.iter().for_each(|event| event.write_json(&mut json));

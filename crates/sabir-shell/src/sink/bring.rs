@@ -4,7 +4,7 @@ use std::path::Path;
 
 use object_store::{Error, ObjectStoreExt as _, PutPayload};
 use ring::digest::{Context, SHA256};
-use sabir_core::view::envelope::notes::Artifact;
+use sabir_protocol::envelope::notes::Artifact;
 
 use super::{Sink, hex};
 use crate::artifact::{Stop, piece};

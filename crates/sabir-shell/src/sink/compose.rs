@@ -1,7 +1,7 @@
 //! `messages.json` and the parts that follow it, put together from the segments.
 
 use object_store::{Error, ObjectStoreExt as _, PutPayload};
-use sabir_core::view::envelope::read;
+use sabir_protocol::envelope::read;
 
 use super::{Sink, Stop, names};
 use crate::Failure;

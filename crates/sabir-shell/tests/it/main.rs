@@ -4,7 +4,6 @@
 mod delivery;
 mod hub;
 mod outbox;
-mod python;
 mod redaction;
 mod repair;
 mod s3;

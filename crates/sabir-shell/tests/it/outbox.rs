@@ -4,10 +4,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use sabir_core::event::{Event, EventKind, Outcome, RunId};
-use sabir_core::view::envelope::{Envelope, notes};
-use sabir_core::view::{Options, View as _};
+use sabir_core::event::{Event, EventKind, Exited, Outcome, RunId, Session, Started};
+use sabir_core::export::{Exporter as _, Options};
 use sabir_protocol::SessionId;
+use sabir_protocol::envelope::{Envelope, notes};
 use sabir_shell::outbox::{Outbox, Pages, Place};
 use sabir_store::Home;
 
@@ -106,19 +106,7 @@ fn event(seq: u64, kind: EventKind<'static>) -> Event<'static> {
 }
 
 fn exited() -> EventKind<'static> {
-    EventKind::Exited {
-        exit_code: Some(0),
-        signal: None,
-        cancelled: false,
-        outcome: Outcome::Completed,
-        cause: None,
-        timeout: None,
-        quiescent: None,
-        stop_reason: None,
-        turns: None,
-        duration_ms: None,
-        api_duration_ms: None,
-    }
+    EventKind::Exited(Exited::new(Outcome::Completed).exit_code(0))
 }
 
 #[test]
@@ -129,15 +117,8 @@ fn what_became_of_the_last_run_is_in_the_files() {
         Options { session_id: Some("s/1".to_owned()), events: true, prompt: Some("do it".to_owned()), ..Options::default() };
     let mut envelope = Envelope::new(&options);
     let mut lines = Vec::new();
-    let session = EventKind::Session {
-        session_id: Some("conversation-7".into()),
-        model: None,
-        cwd: None,
-        agent_version: None,
-        permission_mode: None,
-        tools: None,
-    };
-    envelope.event(&event(1, EventKind::Started { agent: "codex".into(), agent_version: None, detection: None }), &mut lines);
+    let session = EventKind::Session(Session::default().session_id("conversation-7"));
+    envelope.event(&event(1, EventKind::Started(Started::new("codex"))), &mut lines);
     envelope.event(&event(2, session), &mut lines);
     let order = notes::Order { number: 7, prompt: false, text: "stop", by: None, refused: None };
     envelope.order(sabir_core::time::Timestamp::EPOCH, &order, &mut lines);

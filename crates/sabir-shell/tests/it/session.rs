@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sabir_core::event::{EventKind, Outcome};
-use sabir_core::view::Options;
+use sabir_core::event::{EventKind, Final, Outcome, TextDelta};
+use sabir_core::export::Options;
 use sabir_protocol::{Order, OrderKind, SessionId};
 use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
 use sabir_shell::courier::Status;
@@ -71,12 +71,12 @@ impl Adapter for Echo {
         let (context, mut cancelled) = (context.clone(), self.cancelled.subscribe());
         Ok(Some(Box::pin(async move {
             let mut run = context.begin("echo");
-            run.tell(EventKind::Text { delta: text.as_str().into(), message_id: None });
+            run.tell(EventKind::Text(TextDelta::new(text.as_str())));
             if text.starts_with("wait") {
                 cancelled.wait_for(|cancelled| *cancelled).await.expect("somebody can cancel");
                 return run.end(Outcome::Cancelled, None);
             }
-            run.tell(EventKind::Final { text: text.into() });
+            run.tell(EventKind::Final(Final::new(text)));
             run.end(Outcome::Completed, None)
         })))
     }
@@ -244,7 +244,7 @@ fn broken_off(home: &Home) {
     log.begin(Some("the work"));
     let context = Context { session: session(), log, found: outbox.found().clone(), busy: true };
     let mut run = context.begin("echo");
-    run.tell(EventKind::Text { delta: "half of ".into(), message_id: None });
+    run.tell(EventKind::Text(TextDelta::new("half of ")));
 }
 
 #[test]

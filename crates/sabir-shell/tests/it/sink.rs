@@ -11,9 +11,8 @@ use sabir_shell::courier::Ended;
 use sabir_shell::outbox::{Outbox, Place};
 use sabir_shell::sink::Sink;
 use sabir_store::Home;
+use sabir_test_support::python::S3;
 use tokio::sync::watch;
-
-use crate::python::S3;
 
 fn session() -> SessionId {
     "s 1".parse().expect("a session")
@@ -182,6 +181,29 @@ fn what_is_not_there_in_time_is_counted() {
     });
 }
 
+#[test]
+fn only_the_composed_log_is_missing() {
+    runtime().block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = folder.path().join("kept");
+        let outbox = open(&folder.path().join("home"));
+        write(&outbox, 10);
+        // No file can have this name.
+        std::fs::create_dir_all(kept.join("sessions/s%201/messages.json/x")).expect("made");
+        // However slow the disk is, there is a time in which the segment gets there.
+        let mut ended = Ended::Unsent(10);
+        for doubled in 0..9 {
+            let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_millis(200 << doubled)));
+            let sink = Sink::folder(&kept, &session()).expect("a sink");
+            ended = sink.run(Arc::clone(&outbox), finished).await;
+            if ended != Ended::Unsent(10) {
+                break;
+            }
+        }
+        assert_eq!(ended, Ended::Unsent(0));
+    });
+}
+
 /// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
 #[test]
 fn a_bucket_has_the_log_too() {
@@ -189,7 +211,7 @@ fn a_bucket_has_the_log_too() {
     if std::env::var_os(INSIDE).is_some() {
         return in_a_bucket();
     }
-    let Some(s3) = S3::start() else { return };
+    let Some(s3) = S3::start(Path::new(env!("CARGO_TARGET_TMPDIR"))) else { return };
     s3.ask("s3.create_bucket(Bucket='logs')");
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])

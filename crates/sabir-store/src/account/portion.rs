@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use sabir_core::history::{Account, Key, Records, Response, Spent, Stretch, id_of, id_with};
+use sabir_core::history::{Response, Spent, id_of, id_with};
 
 use super::Session;
 use crate::digest::DigestState;
 use crate::index::Log;
+use crate::index::summary::{Account, Key, Records, Stretch};
 
 /// A part of what counts: responses of one session that are alike.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::blob::Blob;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, Statement, Transaction, params};
-use sabir_core::history::Ledger;
+use sabir_core::history::{Ledger, LogSpec};
 use sabir_core::line::text_of;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ use open::open;
 
 /// Reads a database in short: one ledger for each session. Sub-agents' sessions belong to the one that nobody started.
 pub fn note_database(log: &LogFile) -> io::Result<Vec<(Role, Ledger)>> {
-    let Some(history) = &log.agent.history else { return Ok(Vec::new()) };
+    let Some(history) = &log.agent.log else { return Ok(Vec::new()) };
     let read = |snapshot: &Transaction<'_>| {
         let list = sessions(snapshot)?;
         let of_session = |((session, root), ledger): ((&Session, usize), Ledger)| {
@@ -185,10 +185,10 @@ fn roots(list: &[Session]) -> Vec<usize> {
 
 /// What of long rows is read.
 #[derive(Clone, Copy)]
-enum Long {
+enum Long<'l> {
     Whole,
     /// No more than their beginning, where that tells enough.
-    Head(fn(&[u8]) -> bool),
+    Head(&'l LogSpec),
 }
 
 /// Rows are long whose data has so many bytes: with what else is in them they do not fit on one page of the database.
@@ -198,7 +198,7 @@ const LONG: i64 = 3_800;
 const HEAD: usize = 352;
 
 /// Gives the messages of a session, each with its parts behind it.
-fn rows(snapshot: &Transaction<'_>, session: &str, long: Long, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {
+fn rows(snapshot: &Transaction<'_>, session: &str, long: Long<'_>, mut take: impl FnMut(&[u8])) -> rusqlite::Result<()> {
     let mut messages = snapshot
         .prepare("SELECT id, time_created, data, session_id FROM message WHERE session_id = ?1 ORDER BY time_created, id")?;
     // The length of a row is known before it is read.
@@ -225,7 +225,7 @@ fn rows(snapshot: &Transaction<'_>, session: &str, long: Long, mut take: impl Fn
         while let Some(part) = of_message.next()? {
             let fields = [("session", session), ("message", message), ("id", part.get_ref(0)?), ("created", part.get_ref(1)?)];
             match (part.get_ref(2)?, long) {
-                (ValueRef::Null, Long::Head(enough)) => long_parts.write_line(&mut line, &fields, part.get(3)?, enough)?,
+                (ValueRef::Null, Long::Head(log)) => long_parts.write_line(&mut line, &fields, part.get(3)?, log)?,
                 (data, _) => write_line(&mut line, "part", &fields, data)?,
             }
             take(&mut line);
@@ -253,12 +253,12 @@ impl<'s> LongParts<'s> {
         line: &mut Vec<u8>,
         fields: &[(&str, ValueRef<'_>)],
         row: i64,
-        enough: fn(&[u8]) -> bool,
+        log: &LogSpec,
     ) -> rusqlite::Result<()> {
         let mut head = [0; HEAD];
         if let Some(count) = self.head(row, &mut head) {
             write_line(line, "part", fields, ValueRef::Text(&head[..count]))?;
-            if enough(line) {
+            if log.is_prefix_sufficient(line) {
                 return Ok(());
             }
         }

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use sabir_core::agent::{self, Agent};
-use sabir_core::history::{History, Part, Root};
+use sabir_core::agent::{Agent, Registry};
+use sabir_core::history::{FileRole, LogRoot, LogSpec};
 use serde::{Deserialize, Serialize};
 
 use super::folders::{Names, names};
@@ -19,6 +20,8 @@ use crate::layout::RunFolder;
 /// Where to look: the user's home folder and the variables that move an agent's folder.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
+    /// The agents whose logs to look for.
+    pub registry: Registry,
     /// The home folder.
     pub home: Option<PathBuf>,
     /// Environment variables by name.
@@ -29,7 +32,7 @@ pub struct Places {
 #[derive(Debug, Clone)]
 pub struct LogFile {
     /// Whose it is.
-    pub agent: &'static Agent,
+    pub agent: Arc<Agent>,
     /// Where it is.
     pub path: PathBuf,
     /// What it is.
@@ -91,8 +94,8 @@ pub fn find(places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
 pub fn find_in(index: &mut Index, places: &Places, chosen: impl Fn(&Agent) -> bool) -> Found {
     // Nearly all that is there was there the last time.
     let mut found = Found { files: Vec::with_capacity(index.len()), failures: Vec::new() };
-    for agent in agent::ALL.iter().filter(|agent| chosen(agent)) {
-        let Some(history) = &agent.history else { continue };
+    for agent in places.registry.iter().filter(|agent| chosen(agent)) {
+        let Some(history) = &agent.log else { continue };
         let mut roots: Vec<PathBuf> = history.roots.iter().flat_map(|root| named_by(root, places)).collect();
         roots.sort();
         roots.dedup();
@@ -105,20 +108,20 @@ pub fn find_in(index: &mut Index, places: &Places, chosen: impl Fn(&Agent) -> bo
 }
 
 /// The folders that a root stands for: a variable may name several, with commas between.
-fn named_by(root: &Root, places: &Places) -> Vec<PathBuf> {
-    let set = root.variable.and_then(|name| places.variables.get(name)).filter(|value| !value.is_empty());
+fn named_by(root: &LogRoot, places: &Places) -> Vec<PathBuf> {
+    let set = root.env_var.as_deref().and_then(|name| places.variables.get(name)).filter(|value| !value.is_empty());
     match set {
         Some(value) => match value.to_str() {
-            Some(list) => list.split(',').map(|folder| Path::new(folder.trim()).join(root.below)).collect(),
-            None => vec![Path::new(value).join(root.below)],
+            Some(list) => list.split(',').map(|folder| Path::new(folder.trim()).join(&*root.subpath)).collect(),
+            None => vec![Path::new(value).join(&*root.subpath)],
         },
-        None => places.home.iter().map(|home| home.join(root.home).join(root.below)).collect(),
+        None => places.home.iter().map(|home| home.join(&*root.home_dir).join(&*root.subpath)).collect(),
     }
 }
 
 struct Walk<'w> {
-    agent: &'static Agent,
-    history: &'w History,
+    agent: &'w Arc<Agent>,
+    history: &'w LogSpec,
     root: &'w Path,
     base: Base<'w>,
     index: &'w mut Index,
@@ -144,8 +147,8 @@ impl Walk<'_> {
 
     /// Looks into the folder at a path below the root, which is as it was afterwards.
     fn folder(&mut self, below: &mut String) {
-        if let Some(only) = self.history.only.filter(|only| only.depth == depth(below)) {
-            return self.only(below, only.name);
+        if let Some(only) = self.history.filter.as_ref().filter(|only| only.depth == depth(below)) {
+            return self.only(below, &only.name);
         }
         match self.base.look(below) {
             Ok(look) => self.listed(below, &look),
@@ -220,11 +223,11 @@ impl Walk<'_> {
             count += 1;
         }
         names[count - 1] = rest;
-        Some(match (self.history.part)(&names[..count])? {
-            Part::Session(id) => Role::Session(id.to_owned()),
-            Part::Of(id) => Role::Of(id.to_owned()),
-            Part::Stray => Role::Stray,
-            Part::Database => Role::Database,
+        Some(match self.history.classify(&names[..count])? {
+            FileRole::Session(id) => Role::Session(id.to_owned()),
+            FileRole::Child(id) => Role::Of(id.to_owned()),
+            FileRole::Orphan => Role::Stray,
+            FileRole::Database => Role::Database,
         })
     }
 
@@ -237,7 +240,7 @@ impl Walk<'_> {
         // What was written last to a database is in a file beside it.
         let beside = (role == Role::Database).then(|| Look::at(&with_ending(&path, "-wal")).ok()).flatten();
         self.found.files.push(LogFile {
-            agent: self.agent,
+            agent: Arc::clone(self.agent),
             role,
             size: look.size + beside.map_or(0, |beside| beside.size),
             modified: look.modified.max(beside.map_or(0, |beside| beside.modified)),

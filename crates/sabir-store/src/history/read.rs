@@ -36,7 +36,7 @@ const TAIL: usize = 1024;
 /// Reads what is new in a file into its ledger: from the start, or from where reading ended the last time if what is
 /// before that is still the same.
 pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, lines: &mut LineBuffer) -> io::Result<()> {
-    let Some(history) = &log.agent.history else { return Ok(()) };
+    let Some(history) = &log.agent.log else { return Ok(()) };
     let mut file = File::open(&log.path)?;
     let whole = log.is_one_object();
     let goes_on = progress.read_to > 0;
@@ -48,7 +48,7 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
         if line.cut > 0 {
             progress.long_lines += 1;
         } else if !line.bytes.is_empty() {
-            (history.note)(ledger, line.bytes);
+            history.scan(ledger, line.bytes);
         }
     };
     if whole {
@@ -93,7 +93,7 @@ pub fn note_file(log: &LogFile, ledger: &mut Ledger, progress: &mut Progress, li
 
 /// Reads a file that is one object as lines; how many bytes it has.
 pub(crate) fn unroll(file: &mut File, log: &LogFile, cap: usize, take: &mut dyn FnMut(RawLine<'_>)) -> io::Result<u64> {
-    let mut unroll = Unroll::new(log.agent.history.as_ref().and_then(|history| history.list), cap);
+    let mut unroll = Unroll::new(log.agent.log.as_ref().and_then(|log| log.array_field), cap);
     let mut chunk = vec![0; LineBuffer::CHUNK];
     let mut seen = 0;
     loop {

@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use sabir_core::history::Account;
 use sabir_core::line::LineBuffer;
 use serde::{Deserialize, Serialize};
 
 use super::{Index, Kind, write};
 use crate::history::{LINE_CAP, LogFile, Progress, Role, note_database, note_file};
+use crate::index::summary::Account;
 use crate::parallel::Plan;
 
 /// A log and what it says in short. Of a database there are several, one for each session.

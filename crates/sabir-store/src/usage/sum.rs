@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::index::summary::Stretch;
 use sabir_core::fold::CostSource;
-use sabir_core::history::{Paid, Response, Spent, Stretch};
+use sabir_core::history::{Paid, Response, Spent};
 use sabir_core::price::{Bill, Billable, Price};
 
 /// Figures of a row, or of all.

@@ -13,6 +13,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
@@ -37,7 +38,7 @@ enum From {
 }
 
 struct Files {
-    agent: &'static Agent,
+    agent: Arc<Agent>,
     run_id: RunId,
     decoder: Option<Decoder>,
     /// The files, and up to where they were read.
@@ -65,7 +66,7 @@ impl Follow {
             return Ok(Self(From::Once { done: false }));
         }
         let files = Files {
-            agent: session.agent,
+            agent: Arc::clone(&session.agent),
             run_id: RunId::from(session.id.as_str()),
             decoder: None,
             files: paths.into_iter().map(|path| (path, 0)).collect(),
@@ -168,7 +169,7 @@ impl Files {
 
     fn line(&mut self, line: &RawLine<'_>, take: &mut dyn FnMut(&Event<'_>)) {
         if self.decoder.is_none() {
-            let Some(start) = Start::kept(self.agent) else { return };
+            let Some(start) = Start::log(Arc::clone(&self.agent)) else { return };
             let mut decoder = Decoder::new(Start { run_id: self.run_id.clone(), ..start });
             begin(&mut decoder, take);
             self.decoder = Some(decoder);

@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::io;
 
+use sabir_core::agent::Registry;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
+use sabir_core::event::{Event, EventKind, Exited, Outcome, RunId, ToolEnd, ToolStart, ToolStatus};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
 
@@ -85,12 +86,12 @@ struct Unfinished {
 impl Unfinished {
     fn saw(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Exited { .. } => return *self = Self::default(),
-            EventKind::ToolStart { tool_call_id, .. } => {
+            EventKind::Exited(_) => return *self = Self::default(),
+            EventKind::ToolStart(ToolStart { tool_call_id, .. }) => {
                 let parent = event.parent_tool_call_id.as_deref().map(str::to_owned);
                 self.open.push((tool_call_id.clone().into_owned(), parent));
             }
-            EventKind::ToolEnd { tool_call_id, .. } => self.open.retain(|(id, _)| *id != **tool_call_id),
+            EventKind::ToolEnd(ToolEnd { tool_call_id, .. }) => self.open.retain(|(id, _)| *id != **tool_call_id),
             _ => {}
         }
         let at = event.at.or(self.last.as_ref().and_then(|(_, _, at)| *at));
@@ -117,16 +118,14 @@ impl Unfinished {
             take(&Event { run_id: run_id.clone(), seq, at, line: None, parent_tool_call_id, kind });
         };
         for (id, parent) in open {
-            let (status, tool_call_id) = (ToolStatus::Unfinished, Cow::Owned(id));
-            let end = EventKind::ToolEnd { tool_call_id, ok: false, output: None, status, exit_code: None, duration_ms: None };
-            tell(parent, end);
+            tell(parent, ToolEnd::new(id, ToolStatus::Unfinished).into());
         }
-        tell(None, EventKind::exited(outcome.unwrap_or(Outcome::Incomplete), None));
+        tell(None, Exited::new(outcome.unwrap_or(Outcome::Incomplete)).into());
     }
 }
 
 /// Decodes the raw lines of a run anew, with the dialects of this version; what of the journal can't be read.
-pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
+pub fn decoded_anew(folder: &RunFolder, registry: &Registry, take: &mut dyn FnMut(&Event<'_>)) -> io::Result<Damage> {
     let live = folder.is_live();
     let mut reader = open(folder)?;
     let mut anew = Anew { decoder: None, end: None, unfinished: Unfinished::default() };
@@ -136,7 +135,8 @@ pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io:
             Kind::Meta => {
                 anew.end(take);
                 let meta: Meta = serde_json::from_slice(record.payload)?;
-                let start = Start::named(&meta.agent).unwrap_or_else(Start::auto);
+                let agent = registry.find(&meta.agent).cloned();
+                let start = agent.map_or_else(|| Start::detect(registry.clone()), Start::of);
                 let (agent_version, run_id) = (meta.agent_version, RunId::from(meta.run_id.as_str()));
                 let mut new = Decoder::new(Start { run_id, agent_version, at: meta.started, structured: true, ..start });
                 begin(&mut new, &mut |event| anew.tell(event, take));
@@ -152,7 +152,9 @@ pub fn decoded_anew(folder: &RunFolder, take: &mut dyn FnMut(&Event<'_>)) -> io:
             // How the process ended is not in its lines.
             Kind::Event => {
                 if let Ok(Event {
-                    at, kind: EventKind::Exited { exit_code, signal, cancelled, timeout, quiescent, .. }, ..
+                    at,
+                    kind: EventKind::Exited(Exited { exit_code, signal, cancelled, timeout, quiescent, .. }),
+                    ..
                 }) = serde_json::from_slice(record.payload)
                 {
                     let signal = signal.map(Cow::into_owned);

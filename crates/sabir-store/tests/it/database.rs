@@ -183,8 +183,9 @@ fn a_session_comes_whole_with_its_sub_agents() {
     assert_eq!(lines.len(), 3 + 1 + 1 + 3 * 5);
     assert!(lines[0].starts_with(r#"{"table":"session","id":"ses_1""#), "{}", lines[0]);
     assert!(lines.iter().all(|line| !line.contains('\n')));
-    let dialect = sabir_core::agent::find("opencode").and_then(|agent| agent.history).expect("a history").dialect;
-    assert!(lines.iter().all(|line| (dialect.detect)(line) == sabir_core::agent::Match::Yes));
+    let registry = sabir_agents::builtin();
+    let log = registry.find("opencode").and_then(|agent| agent.log.as_ref()).expect("a log");
+    assert!(lines.iter().all(|line| log.dialect.detect(line) == sabir_core::agent::Confidence::Certain));
     // What is written while it is open is there the next time: a message, and a session.
     let count = |read: &mut Database, id: &str| {
         let mut count = 0;

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use sabir_core::event::{EventKind, Outcome};
+use sabir_agents::builtin;
+use sabir_core::event::{EventKind, Final, Outcome};
 use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion, Session};
@@ -47,7 +48,7 @@ impl Home {
     }
 
     fn read(&self, with_index: bool) -> Logs {
-        let places = Places { home: Some(self.path().to_path_buf()), ..Places::default() };
+        let places = Places { home: Some(self.path().to_path_buf()), registry: builtin(), ..Places::default() };
         let mut index = if with_index { Index::open(&self.index()) } else { Index::default() };
         let found = history::find_in(&mut index, &places, |_| true);
         assert!(found.failures.is_empty(), "{:?}", found.failures);
@@ -349,8 +350,8 @@ fn an_older_chat_of_gemini_is_read_message_by_message() {
         assert_eq!(session.outcome, Outcome::Completed);
         let (mut texts, mut last) = (0, None);
         whole::events(session, &logs.logs, &mut |event| match &event.kind {
-            EventKind::Text { .. } => texts += 1,
-            EventKind::Final { text } => last = Some(text.clone().into_owned()),
+            EventKind::Text(_) => texts += 1,
+            EventKind::Final(Final { text, .. }) => last = Some(text.clone().into_owned()),
             _ => {}
         })
         .expect("read");
@@ -370,7 +371,7 @@ fn variables_move_the_folders_and_strays_find_their_session() {
     fs::write(elsewhere.join("agent-q.jsonl"), side).expect("written");
     let value = home.path().join("elsewhere").into_os_string();
     let variables = [("CLAUDE_CONFIG_DIR".to_owned(), value)].into();
-    let found = history::find(&Places { home: Some(home.path().to_path_buf()), variables }, |_| true);
+    let found = history::find(&Places { home: Some(home.path().to_path_buf()), variables, registry: builtin() }, |_| true);
     assert_eq!(found.files.iter().filter(|file| file.role == Role::Stray).count(), 1);
     let logs = index::read(found.files, Index::default(), &mut |_, _| {});
     let sessions = account::sessions(&logs.logs);
@@ -385,7 +386,8 @@ fn what_cannot_be_read_is_named_and_the_rest_is_read() {
     home.write("one.jsonl", &(prompt("one", 1) + &answer("one", "m1", 2, 40)));
     // A link to nowhere is a file that can't be read, also for the superuser.
     symlink("/nowhere/at/all", home.log("two.jsonl")).expect("linked");
-    let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
+    let found =
+        history::find(&Places { home: Some(home.path().to_path_buf()), registry: builtin(), ..Places::default() }, |_| true);
     assert_eq!((found.files.len(), found.failures.len()), (1, 1));
     assert!(found.failures[0].0.ends_with("two.jsonl"));
 }
@@ -404,7 +406,8 @@ fn what_is_no_file_is_not_opened() {
     fs::create_dir(home.log("folder.jsonl")).expect("made");
     symlink("..", home.log("up")).expect("linked");
     symlink("loop.jsonl", home.log("loop.jsonl")).expect("linked");
-    let found = history::find(&Places { home: Some(home.path().to_path_buf()), ..Places::default() }, |_| true);
+    let found =
+        history::find(&Places { home: Some(home.path().to_path_buf()), registry: builtin(), ..Places::default() }, |_| true);
     assert_eq!(found.files.len(), 1, "{:?}", found.files);
     assert_eq!(found.failures.iter().filter(|(path, _)| path.ends_with("loop.jsonl")).count(), found.failures.len());
     assert_eq!(counted(&index::read(found.files, Index::default(), &mut |_, _| {})).1, 40);

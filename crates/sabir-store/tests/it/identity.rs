@@ -139,8 +139,8 @@ fn read(home: &Path) -> (Truth, Vec<Session>, Vec<Session>) {
         let (mut fold, mut truth) = (SessionResult::fold(), Truth::default());
         whole::events(session, &read.logs, &mut |event| {
             fold.event(event);
-            truth.responses += usize::from(matches!(event.kind, EventKind::Usage { .. }));
-            truth.calls += u64::from(matches!(event.kind, EventKind::ToolStart { .. }));
+            truth.responses += usize::from(matches!(event.kind, EventKind::Usage(_)));
+            truth.calls += u64::from(matches!(event.kind, EventKind::ToolStart(_)));
         })
         .expect("readable");
         let result = fold.finish();

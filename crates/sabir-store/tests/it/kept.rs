@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use sabir_agents::builtin;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, Outcome, RunId, ToolStatus};
+use sabir_core::event::{Event, EventKind, Exited, Final, Outcome, RunId, ToolEnd, ToolStatus};
 use sabir_core::line::{self, Source};
 use sabir_core::price::Table;
 use sabir_core::time::Timestamp;
@@ -32,7 +33,7 @@ const LINES: &str = concat!(
 fn watched(home: &Home, agent: &str, printed: &str, end: Option<&End>) {
     let (journal, at) = (Journal::open(home, RUN).expect("opened"), Timestamp::parse("2026-11-15T10:00:00.000Z"));
     journal.meta(&Meta { run_id: RUN.to_owned(), agent: agent.to_owned(), started: at, ..Meta::default() });
-    let start = Start::named(agent).expect("an agent");
+    let start = Start::of(builtin().find(agent).expect("a known agent").clone());
     let mut decoder = Decoder::new(Start { run_id: RunId::from(RUN), at, structured: true, ..start });
     let keep = |events: &[Event<'_>]| {
         events.iter().for_each(|event| journal.event(|out| event.write_json(out)));
@@ -62,7 +63,7 @@ fn watched(home: &Home, agent: &str, printed: &str, end: Option<&End>) {
 }
 
 fn listed(home: &Home) -> Past {
-    past::load(&Places::default(), Some(home), None, |_| true, &mut |_, _| {})
+    past::load(&Places { registry: builtin(), ..Places::default() }, Some(home), None, |_| true, &mut |_, _| {})
 }
 
 /// The events that were made then, which must be those that are made now.
@@ -71,14 +72,14 @@ fn both(home: &Home) -> Vec<EventKind<'static>> {
     let past = listed(home);
     let kind = |event: &Event<'_>| event.kind.clone().into_owned();
     let damage = past.decode(&past.sessions[0], &mut |event| then.push(kind(event))).expect("readable");
-    whole::decoded_anew(&home.run(RUN).expect("an id"), &mut |event| now.push(kind(event))).expect("readable");
+    whole::decoded_anew(&home.run(RUN).expect("an id"), &builtin(), &mut |event| now.push(kind(event))).expect("readable");
     assert_eq!((&now, damage), (&then, Damage::default()));
     then
 }
 
 fn ends(events: &[EventKind<'_>]) -> Vec<Outcome> {
     let ends = events.iter().filter_map(|kind| match kind {
-        EventKind::Exited { outcome, .. } => Some(*outcome),
+        EventKind::Exited(Exited { outcome, .. }) => Some(*outcome),
         _ => None,
     });
     ends.collect()
@@ -93,9 +94,10 @@ fn a_run_whose_watcher_was_killed_is_incomplete_wherever_it_is_looked_at() {
         watched(&home, agent, printed, None);
         let events = both(&home);
         assert_eq!(ends(&events), [Outcome::Incomplete], "{agent}");
-        assert!(matches!(events.last(), Some(EventKind::Exited { .. })));
+        assert!(matches!(events.last(), Some(EventKind::Exited(_))));
         assert_eq!(listed(&home).sessions[0].outcome, Outcome::Incomplete, "{agent}");
-        let unfinished = |kind: &&EventKind<'_>| matches!(kind, EventKind::ToolEnd { status: ToolStatus::Unfinished, .. });
+        let unfinished =
+            |kind: &&EventKind<'_>| matches!(kind, EventKind::ToolEnd(ToolEnd { status: ToolStatus::Unfinished, .. }));
         assert_eq!(events.iter().filter(unfinished).count(), usize::from(printed.len() == two_lines.len()), "{agent}");
     }
 }
@@ -110,7 +112,7 @@ fn reuse_id(home: &Home, text: &str, end: Option<&End>) {
 fn answer(past: &Past, session: &Session) -> String {
     let mut answer = String::new();
     let damage = past.decode(session, &mut |event| {
-        if let EventKind::Final { text } = &event.kind {
+        if let EventKind::Final(Final { text, .. }) = &event.kind {
             answer.push_str(text);
         }
     });
@@ -126,7 +128,8 @@ fn reused_run_id_keeps_runs_apart() {
     reuse_id(&home, "second", None);
     reuse_id(&home, "third", Some(&end));
     let index = home.index();
-    let load = |index| past::load(&Places::default(), Some(&home), index, |_| true, &mut |_, _| {});
+    let load =
+        |index| past::load(&Places { registry: builtin(), ..Places::default() }, Some(&home), index, |_| true, &mut |_, _| {});
     // Without an index, with a new one, and with one that knows the runs.
     for index in [None, Some(&*index), Some(&*index)] {
         let past = load(index);
@@ -150,7 +153,7 @@ fn reused_run_id_keeps_runs_apart() {
             let raw = String::from_utf8(raw).expect("text");
             assert_eq!(raw.lines().count(), LINES.lines().count(), "one run's lines");
             let folder = whole::run_of(session, &past.logs).expect("a run");
-            assert_eq!(whole::decoded_anew(folder, &mut |_| {}).expect("readable"), Damage::default());
+            assert_eq!(whole::decoded_anew(folder, &builtin(), &mut |_| {}).expect("readable"), Damage::default());
         }
     }
 }
@@ -221,7 +224,7 @@ fn damage_is_told() {
     let past = listed(&home);
     let damage = past.decode(&past.sessions[0], &mut |_| {}).expect("readable");
     assert!(damage.places > 0 && damage.missing > 0, "{damage:?}");
-    assert_eq!(whole::decoded_anew(&folder, &mut |_| {}).expect("readable"), damage);
+    assert_eq!(whole::decoded_anew(&folder, &builtin(), &mut |_| {}).expect("readable"), damage);
     assert_eq!(whole::raw(&past.sessions[0], &past.logs, &mut |_| true).expect("readable"), damage);
 }
 
@@ -232,7 +235,8 @@ fn lists_and_questions_report_a_damaged_journal() {
     watched(&home, "claude-code", LINES, Some(&end));
     assert!(listed(&home).damaged.is_empty());
     let index = home.index();
-    let indexed = || past::load(&Places::default(), Some(&home), Some(&index), |_| true, &mut |_, _| {});
+    let indexed =
+        || past::load(&Places { registry: builtin(), ..Places::default() }, Some(&home), Some(&index), |_| true, &mut |_, _| {});
     assert!(indexed().damaged.is_empty());
     let segment = home.run(RUN).expect("an id").segment(1);
     let mut bytes = fs::read(&segment).expect("readable");

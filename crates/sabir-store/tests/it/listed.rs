@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use sabir_core::event::{EventKind, Outcome};
+use sabir_agents::builtin;
+use sabir_core::event::{EventKind, Exited, Outcome};
 use sabir_store::history::Places;
 use sabir_store::past::{self, Past};
 use sabir_store::{Home, Journal, Kind, Meta};
@@ -47,7 +48,7 @@ fn written(home: &Home) -> (PathBuf, Vec<u8>) {
 }
 
 fn listed(home: &Home) -> Past {
-    past::load(&Places::default(), Some(home), None, |_| true, &mut |_, _| {})
+    past::load(&Places { registry: builtin(), ..Places::default() }, Some(home), None, |_| true, &mut |_, _| {})
 }
 
 /// All tokens of the first session.
@@ -61,7 +62,7 @@ fn told(past: &Past) -> (Vec<u64>, Option<Outcome>) {
     past.decode(&past.sessions[0], &mut |event| {
         assert_eq!(end, None, "nothing comes after the end");
         seqs.push(event.seq);
-        if let EventKind::Exited { outcome, .. } = event.kind {
+        if let EventKind::Exited(Exited { outcome, .. }) = event.kind {
             end = Some(outcome);
         }
     })
@@ -86,7 +87,7 @@ fn a_wrong_byte_anywhere_hides_no_run() {
             continue;
         }
         let session = &past.sessions[0];
-        assert_eq!((session.id.as_str(), session.agent.id.0), (RUN, "localexec"), "byte {place}");
+        assert_eq!((session.id.as_str(), session.agent.id.as_str()), (RUN, "localexec"), "byte {place}");
         let (seqs, end) = told(&past);
         assert!(seqs.len() as u64 + 1 >= EVENTS && seqs.is_sorted(), "byte {place}: {seqs:?}");
         // It is in the result and in the last event.
@@ -130,7 +131,15 @@ fn a_run_that_ends_anywhere_is_listed_as_far_as_it_goes() {
 fn a_run_that_is_over_is_read_once() {
     let (_folder, home) = home();
     let (segment, bytes) = written(&home);
-    let with_index = || past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
+    let with_index = || {
+        past::load(
+            &Places { registry: builtin(), ..Places::default() },
+            Some(&home),
+            Some(&home.index()),
+            |_| true,
+            &mut |_, _| {},
+        )
+    };
     let outcome = |past: &Past| {
         past.sessions.first().map(|session| (session.outcome, session.account(&past.logs).title().map(str::to_owned)))
     };
@@ -181,11 +190,17 @@ fn what_a_run_spent_counts_also_when_it_has_no_end() {
     assert_eq!((past.sessions[0].outcome, tokens(&past)), (Outcome::Incomplete, 13));
     // All its events had to be read for that. Once it is known, they are read again only when it is another file.
     let with_index = || {
-        let past = past::load(&Places::default(), Some(&home), Some(&home.index()), |_| true, &mut |_, _| {});
+        let past = past::load(
+            &Places { registry: builtin(), ..Places::default() },
+            Some(&home),
+            Some(&home.index()),
+            |_| true,
+            &mut |_, _| {},
+        );
         let session = &past.sessions[0];
-        (session.agent.id.0, session.outcome, session.models(&past.logs).join(" "), tokens(&past))
+        (session.agent.id.to_string(), session.outcome, session.models(&past.logs).join(" "), tokens(&past))
     };
-    let known = ("cursor", Outcome::Incomplete, "model-a".to_owned(), 13);
+    let known = ("cursor".to_owned(), Outcome::Incomplete, "model-a".to_owned(), 13);
     assert_eq!(with_index(), known);
     let written = fs::metadata(&segment).and_then(|data| data.modified()).expect("a time");
     let mut bytes = fs::read(&segment).expect("readable");

@@ -24,6 +24,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use sabir_agents::builtin;
 use sabir_store::account::{Portion, Session, each_portion};
 use sabir_store::cursor::Kept;
 use sabir_store::history::{Places, find};
@@ -74,8 +75,8 @@ const LONG: Duration = Duration::from_secs(300);
 
 /// Reads what an agent keeps below a home folder.
 fn read_logs(home: &Path, agent: &str, index: Option<&Path>) -> Logs {
-    let places = Places { home: Some(home.to_path_buf()), ..Places::default() };
-    let found = find(&places, |candidate| candidate.id.0 == agent);
+    let places = Places { home: Some(home.to_path_buf()), registry: builtin(), ..Places::default() };
+    let found = find(&places, |candidate| candidate.id.as_str() == agent);
     assert!(found.failures.is_empty(), "{:?}", found.failures);
     index::read(found.files, index.map_or_else(Index::default, Index::open), &mut |_, _| {})
 }

@@ -1,5 +1,6 @@
 //! Runs of the journal that are a part of a session which its agent logged.
 
+use sabir_agents::builtin;
 use sabir_core::event::Outcome;
 use sabir_core::time::Timestamp;
 use sabir_store::account::Session;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use crate::{RUN, home, write};
 
 fn listed(folder: &TempDir, home: &Home) -> Past {
-    let places = Places { home: Some(folder.path().to_path_buf()), ..Places::default() };
+    let places = Places { home: Some(folder.path().to_path_buf()), registry: builtin(), ..Places::default() };
     let load = |index| past::load(&places, Some(home), index, |_| true, &mut |_, _| {});
     let (past, index) = (load(None), home.index());
     // An index changes nothing, be it new or known.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use sabir_core::agent;
-use sabir_core::history::{Account, Ledger, Paid, Response, Spent};
+use sabir_core::history::{Ledger, Paid, Response, Spent};
 use sabir_core::price::Table;
 use sabir_store::account::{self, Portion};
 use sabir_store::history::{LogFile, Progress, Role};
 use sabir_store::index::Log;
+use sabir_store::index::summary::Account;
 use sabir_store::usage::{self, Answer, By, Question, Sum, TimeZone};
 
 /// 2026-03-28, 22:00 in UTC: the night in which clocks in Europe are set.
@@ -41,12 +41,14 @@ fn response() -> impl Strategy<Value = (Response, u8)> {
 
 /// Three sessions of these responses: in a log each, or in as many as there are responses, so that nothing is added up.
 fn logs(responses: &[(Response, u8)], together: bool) -> Vec<Log> {
-    let agent = agent::find("claude-code").expect("an agent");
+    let registry = sabir_agents::builtin();
+    let agent = registry.find("claude-code").expect("an agent");
     let log = |responses: Vec<Response>, role: Role| {
         let mut ledger = Ledger::default();
         ledger.models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
         ledger.responses = responses;
-        let file = LogFile { agent, path: PathBuf::new(), role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
+        let file =
+            LogFile { agent: agent.clone(), path: PathBuf::new(), role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
         Log { file, account: Account::of(&ledger), progress: Progress::default() }
     };
     let mut logs = Vec::new();

@@ -69,7 +69,7 @@ fn what_a_thread_spawned_belongs_to_it() {
     assert_eq!(crate::portions(&logs.logs, &sessions).iter().flat_map(Portion::responses).count(), 4);
     let mut parents = Vec::new();
     whole::events(&sessions[0], &logs.logs, &mut |event| {
-        if let EventKind::Usage { .. } = event.kind {
+        if let EventKind::Usage(_) = event.kind {
             parents.push(event.parent_tool_call_id.as_deref().map(str::to_owned));
         }
     })

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use sabir_agents::builtin;
 use sabir_store::history::{self, Found, Places};
 use sabir_store::index::{self, Index};
 
@@ -69,7 +70,7 @@ fn logs_whose_names_are_no_text_are_named_each_time() {
     write(&folder.join("agent-1.jsonl"), &line("c", 1));
     // What would be no log under any name is left alone.
     write(&odd(b"\xe9.txt"), "");
-    let places = Places { home: Some(home.path().to_path_buf()), ..Places::default() };
+    let places = Places { home: Some(home.path().to_path_buf()), registry: builtin(), ..Places::default() };
     for _ in 0..3 {
         let mut index = Index::open(&home.path().join("kept/index"));
         let Found { files, failures } = history::find_in(&mut index, &places, |_| true);

@@ -111,7 +111,7 @@ pub fn rows(past: &Past) -> Vec<Row> {
             cost_source: sum.source(),
             ..Row::new(
                 session.id.clone(),
-                session.agent.id.0,
+                session.agent.id.as_str(),
                 if live { Phase::Running } else { Phase::from(Status::of(session.outcome)) },
             )
         }

@@ -3,9 +3,9 @@
 use ratatui::style::Style;
 use ratatui::text::Span;
 use sabir_core::event::{ToolKind, ToolStatus};
+use sabir_core::export::call_detail;
 use sabir_core::fold::timeline::{Clip, What};
 use sabir_core::readable;
-use sabir_core::view::call_detail;
 use serde_json::Value;
 
 use super::item::{Look, Pen};

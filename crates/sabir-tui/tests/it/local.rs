@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
+use sabir_agents::builtin;
 use sabir_core::event::Event;
 use sabir_core::fold::Phase;
 use sabir_core::fold::timeline::{Timeline, What};
@@ -40,7 +41,7 @@ fn begin(home: &Home) -> Journal {
 
 fn local(folder: &TempDir) -> Local {
     let home = Home::at(folder.path());
-    let places = Places { home: None, variables: BTreeMap::new() };
+    let places = Places { home: None, variables: BTreeMap::new(), registry: builtin() };
     Local::new(Box::new(move || past::load(&places, Some(&home), None, |_| true, &mut |_, _| {})))
 }
 

@@ -13,13 +13,7 @@ use crate::sample::{Screen, rows};
 
 fn looks_like(name: &str, shown: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/screens").join(format!("{name}.txt"));
-    if std::env::var_os("SABIR_UPDATE").is_some() {
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        std::fs::write(&path, shown).expect("written");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
-    assert!(shown == expected, "{name} looks otherwise (SABIR_UPDATE=1 writes it anew):\n{shown}\nexpected:\n{expected}");
+    sabir_test_support::snapshot::assert(&path, shown);
 }
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 40)];

@@ -1,6 +1,8 @@
 //! `sabir agents`: who can be read, and in which dialects.
 
-use sabir_core::agent::{ALL, Agent};
+use std::sync::{Arc, LazyLock};
+
+use sabir_core::agent::{Agent, Registry};
 use sabir_core::launch::Capabilities;
 use serde::Serialize;
 
@@ -12,33 +14,33 @@ use crate::print::table;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
-    id: &'static str,
-    title: &'static str,
-    aliases: &'static [&'static str],
-    dialects: Vec<ListedDialect>,
-    can: Capabilities,
-    recorded_versions: &'static [&'static str],
+struct Listed<'a> {
+    id: &'a str,
+    title: &'a str,
+    aliases: &'a [String],
+    dialects: Vec<ListedDialect<'a>>,
+    can: &'a Capabilities,
+    recorded_versions: &'a [String],
 }
 
 #[derive(Serialize)]
-struct ListedDialect {
-    name: &'static str,
-    about: &'static str,
+struct ListedDialect<'a> {
+    name: &'a str,
+    about: &'a str,
 }
 
 pub(crate) fn run(arguments: &AgentsArguments) -> Result<Exit, Failure> {
     if arguments.json {
         let mut out = Out::default();
-        object(&ALL.iter().map(listed).collect::<Vec<_>>(), out.buffer())?;
+        object(&registry().iter().map(|agent| listed(agent)).collect::<Vec<_>>(), out.buffer())?;
         out.write()?;
         return Ok(Exit::Completed);
     }
-    let rows: Vec<Vec<String>> = ALL
+    let rows: Vec<Vec<String>> = registry()
         .iter()
         .map(|agent| {
-            let dialects: Vec<&str> = agent.dialects.iter().map(|dialect| dialect.name).collect();
-            vec![agent.id.0.to_owned(), agent.aliases.join(", "), dialects.join(", "), can(agent)]
+            let dialects: Vec<&str> = agent.dialects.iter().map(|dialect| &*dialect.name).collect();
+            vec![agent.id.as_str().to_owned(), agent.aliases.join(", "), dialects.join(", "), can(agent)]
         })
         .collect();
     table::print(&["AGENT", "ALIASES", "READS", "CAN BE ASKED FOR"], &rows)?;
@@ -47,7 +49,7 @@ pub(crate) fn run(arguments: &AgentsArguments) -> Result<Exit, Failure> {
 
 /// What may be asked of an agent that is started, in the words of the flags.
 fn can(agent: &Agent) -> String {
-    let can = &agent.launch.can;
+    let can = &agent.launch.capabilities;
     let words = [
         (can.model, "model"),
         (can.resume, "resume"),
@@ -59,23 +61,29 @@ fn can(agent: &Agent) -> String {
     words.chain(can.permissions.iter().map(|level| level.name())).collect::<Vec<_>>().join(", ")
 }
 
-fn listed(agent: &Agent) -> Listed {
-    let dialects = agent.dialects.iter().map(|dialect| ListedDialect { name: dialect.name, about: dialect.about });
+fn listed(agent: &Agent) -> Listed<'_> {
+    let dialects = agent.dialects.iter().map(|dialect| ListedDialect { name: &dialect.name, about: &dialect.about });
     Listed {
-        id: agent.id.0,
-        title: agent.title,
-        aliases: agent.aliases,
+        id: agent.id.as_str(),
+        title: &agent.title,
+        aliases: &agent.aliases,
         dialects: dialects.collect(),
-        can: agent.launch.can,
-        recorded_versions: agent.launch.recorded,
+        can: &agent.launch.capabilities,
+        recorded_versions: &agent.launch.recorded_versions,
     }
+}
+
+/// The agents that this command line knows.
+pub(crate) fn registry() -> &'static Registry {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(sabir_agents::builtin);
+    &REGISTRY
 }
 
 /// The word for whichever agent a stream is of.
 const AUTO: &str = "auto";
 
 /// The agent of that name, or none where the stream is to tell.
-pub(crate) fn find_or_auto(name: &str) -> Result<Option<&'static Agent>, Failure> {
+pub(crate) fn find_or_auto(name: &str) -> Result<Option<&'static Arc<Agent>>, Failure> {
     if name == AUTO {
         return Ok(None);
     }
@@ -83,9 +91,11 @@ pub(crate) fn find_or_auto(name: &str) -> Result<Option<&'static Agent>, Failure
 }
 
 /// The agent of that name, or a failure that helps.
-pub(crate) fn find(name: &str) -> Result<&'static Agent, Failure> {
-    sabir_core::agent::find(name).ok_or_else(|| {
-        let known = ALL.iter().flat_map(|agent| std::iter::once(agent.id.0).chain(agent.aliases.iter().copied()));
+pub(crate) fn find(name: &str) -> Result<&'static Arc<Agent>, Failure> {
+    registry().find(name).ok_or_else(|| {
+        let names =
+            |agent: &'static Arc<Agent>| std::iter::once(agent.id.as_str()).chain(agent.aliases.iter().map(String::as_str));
+        let known = registry().iter().flat_map(names);
         let failure = Failure::usage(format!("there is no agent named {name}"));
         if name == AUTO {
             return failure

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ struct Job {
 
 /// A job that was checked.
 struct Checked {
-    agent: &'static Agent,
+    agent: &'static Arc<Agent>,
     run_id: RunId,
     prompt: String,
     extra: Vec<String>,
@@ -95,7 +96,7 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
                         if ended.killed { Exit::Killed } else { Exit::of(ended.outcome, ended.cause) }
                     }
                     Err(failure) => {
-                        sabir_run::supervise::never_began(job.agent, job.run_id, &failure.what, &mut sink);
+                        sabir_run::supervise::never_began(Arc::clone(job.agent), job.run_id, &failure.what, &mut sink);
                         failure.exit
                     }
                 };

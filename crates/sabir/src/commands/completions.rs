@@ -9,12 +9,12 @@ use clap::CommandFactory as _;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 
-use sabir_core::agent;
 use sabir_store::account::Session;
 use sabir_store::index::Log;
 use sabir_store::whole;
 
 use crate::cli::{Cli, CompletionsArguments};
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::past;
@@ -57,7 +57,7 @@ pub(crate) fn runs(begins: &OsStr) -> Vec<CompletionCandidate> {
 /// The agents whose ids begin so.
 pub(crate) fn agents(begins: &OsStr) -> Vec<CompletionCandidate> {
     let Some(begins) = begins.to_str() else { return Vec::new() };
-    let ids = agent::ALL.iter().filter(|agent| agent.history.is_some()).map(|agent| agent.id.0);
+    let ids = registry().iter().filter(|agent| agent.log.is_some()).map(|agent| agent.id.as_str());
     ids.filter(|id| id.starts_with(begins)).map(CompletionCandidate::new).collect()
 }
 
@@ -72,7 +72,7 @@ fn offered(begins: &OsStr, chosen: impl Fn(&Session, &[Log]) -> bool) -> Vec<Com
     sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
     let offered = sessions.into_iter().take(OFFERED).enumerate().map(|(place, session)| {
         let title: String = visible(session.account(&past.logs).title().unwrap_or_default()).chars().take(60).collect();
-        let about = format!("{}  {title}", session.agent.id.0);
+        let about = format!("{}  {title}", session.agent.id.as_str());
         CompletionCandidate::new(&session.id).help(Some(about.into())).display_order(Some(place))
     });
     offered.collect()

@@ -22,6 +22,7 @@ use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
 
 use crate::cli::DemoArguments;
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::{Failure, did_you_mean};
 use crate::pace::Pace;
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
     let chosen: Vec<Recording> = match &arguments.agent {
         None => RECORDINGS.to_vec(),
         Some(name) => {
-            let id = sabir_core::agent::find(name).map_or(name.as_str(), |agent| agent.id.0);
+            let id = registry().find(name).map_or(name.as_str(), |agent| agent.id.as_str());
             RECORDINGS.into_iter().filter(|recording| recording.agent == id).collect()
         }
     };
@@ -109,7 +110,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
 
 /// Plays a recording to the terminal alone.
 fn play(recording: Recording, speed: f64, out: &mut Out) -> Result<(), Failure> {
-    let mut decoder = Decoder::new(Start { run_id: RunId::from(recording.agent), ..Start::auto() });
+    let mut decoder = Decoder::new(Start { run_id: RunId::from(recording.agent), ..Start::detect(registry().clone()) });
     let mut human = Human::new(ResultOptions::default(), color(), width());
     let pace = Pace::new(speed);
     for (number, (due, text)) in (1..).zip(recording.lines()) {

@@ -1,12 +1,15 @@
 //! `sabir doctor`: which agents are here, and what is missing.
 
-use sabir_core::agent::{ALL, Agent};
+use std::sync::Arc;
+
+use sabir_core::agent::Agent;
 use sabir_core::launch::Program;
 use sabir_run::probe::{self, Found};
 use serde::Serialize;
 
 use super::agents;
 use crate::cli::DoctorArguments;
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::print::json::{Out, object};
@@ -24,8 +27,8 @@ struct Checked {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
-    let chosen: Vec<&'static Agent> = if arguments.agents.is_empty() {
-        ALL.iter().collect()
+    let chosen: Vec<&'static Arc<Agent>> = if arguments.agents.is_empty() {
+        registry().iter().collect()
     } else {
         arguments.agents.iter().map(|name| agents::find(name)).collect::<Result<_, _>>()?
     };
@@ -36,8 +39,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         for (agent, found) in asked {
             let found = found.await.map_err(|error| Failure::io("looking for an agent failed", &std::io::Error::other(error)))?;
             checked.push(Checked {
-                id: agent.id.0,
-                title: agent.title,
+                id: agent.id.as_str(),
+                title: &agent.title,
                 ready: found.ready(agent),
                 next: next(agent, &found),
                 found,
@@ -84,13 +87,13 @@ fn next(agent: &Agent, found: &Found) -> Option<String> {
         return Some(format!("chmod +x {}", file.display()));
     }
     if found.program.is_none() {
-        return Some(agent.launch.install.to_owned());
+        return Some(agent.launch.install.clone().into_owned());
     }
     if !found.ready(agent) {
         return Some(format!("log in with its own command, or set {}", agent.launch.keys.join(" or ")));
     }
-    if found.version.is_some() && !found.recorded && !agent.launch.recorded.is_empty() {
-        let known = agent.launch.recorded.last().copied().unwrap_or_default();
+    if found.version.is_some() && !found.recorded && !agent.launch.recorded_versions.is_empty() {
+        let known = agent.launch.recorded_versions.last().map_or("", String::as_str);
         return Some(format!("read exactly up to {known}; `sabir drift` on its output shows what is new"));
     }
     None

@@ -1,18 +1,20 @@
 //! `sabir drift`: what is new in the output of an agent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use sabir_core::agent::{self, Agent, Match};
+use sabir_core::agent::{Agent, Confidence};
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
 use sabir_core::drift::{Drift, News, Shapes, redacted};
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Session, Started, Unrecognized};
 use sabir_core::json::{Fit, Frame};
 use sabir_core::line::{LineBuffer, RawLine, Source};
 use serde::Serialize;
 
 use super::agents;
 use crate::cli::DriftArguments;
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -74,9 +76,9 @@ pub(crate) fn run(arguments: &DriftArguments) -> Result<Exit, Failure> {
 }
 
 /// Decodes a stream for its agent, version and unknown types, and compares its lines with the agent's shapes.
-fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> Result<(), Failure> {
+fn look(named: Option<&'static Arc<Agent>>, mut input: Input, found: &mut Found) -> Result<(), Failure> {
     let mut stream = Stream {
-        decoder: Decoder::new(Start { agent: named, ..Start::auto() }),
+        decoder: Decoder::new(Start { agent: named.cloned(), ..Start::detect(registry().clone()) }),
         agent: None,
         version: None,
         is_guess: false,
@@ -104,8 +106,12 @@ fn look(named: Option<&'static Agent>, mut input: Input, found: &mut Found) -> R
         warning(&format!("the agent of {} is a guess: other agents print the same fields as {agent}", input.name));
         hint("name it with --agent");
     }
-    if drift.as_ref().is_none_or(Drift::is_blank) && agent::find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {
+    if drift.as_ref().is_none_or(Drift::is_blank) && registry().find(&agent).is_some_and(|agent| agent.dialects.len() > 1) {
         warning(&format!("{}: the fields of {agent} here are not known, so only its event types are compared", input.name));
+    }
+    let unlisted = drift.as_ref().map_or(0, Drift::unlisted);
+    if unlisted > 0 {
+        warning(&format!("{}: too many fields are new to list them all; {unlisted} places are not counted", input.name));
     }
     let news = found.entry((agent, version)).or_default();
     let fields = drift.iter().flat_map(Drift::news).map(|(name, news)| (("field", name.clone()), news.clone()));
@@ -149,7 +155,7 @@ impl Stream {
 
     /// Whether the lines so far are those of the agent's own log.
     fn is_log(&self, agent: &Agent) -> bool {
-        let is_of_log = |line: &String| agent.history.is_some_and(|history| (history.dialect.detect)(line) == Match::Yes);
+        let is_of_log = |line: &String| agent.log.as_ref().is_some_and(|log| log.dialect.detect(line) == Confidence::Certain);
         self.held.iter().any(is_of_log)
     }
 
@@ -161,18 +167,18 @@ impl Stream {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, agent_version, detection } => {
+            EventKind::Started(Started { agent, agent_version, detection, .. }) => {
                 self.is_guess = detection.is_some();
                 self.agent = Some(agent.clone().into_owned());
                 self.version = agent_version.as_deref().map(str::to_owned);
                 // Shapes are those of what is printed; the log that an agent keeps has others.
-                let shapes = agent::find(agent).filter(|agent| !self.is_log(agent)).map_or("", |agent| agent.shapes);
+                let shapes = registry().find(agent).filter(|agent| !self.is_log(agent)).map_or("", |agent| &agent.shapes);
                 let mut drift = Drift::new(Shapes::parse(shapes));
                 self.held.drain(..).for_each(|line| drift.line(&line));
                 self.drift = Some(drift);
             }
-            EventKind::Session { agent_version: Some(version), .. } => self.version = Some(version.clone().into_owned()),
-            EventKind::Unrecognized { r#type, raw } => {
+            EventKind::Session(Session { agent_version: Some(version), .. }) => self.version = Some(version.clone().into_owned()),
+            EventKind::Unrecognized(Unrecognized { r#type, raw, .. }) => {
                 let name = r#type.as_deref().unwrap_or("(no type)").to_owned();
                 self.types.entry(name).or_insert_with(|| News { count: 0, sample: redacted(raw) }).count += 1;
             }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use sabir_core::view;
-use sabir_core::view::jobs::{File, Jobs};
+use sabir_core::export::Options;
+use sabir_export::jobs::{File, Jobs};
 use sabir_store::account::Session;
 use sabir_store::layout;
 
@@ -37,11 +37,11 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<Exit, Failure> {
         // Logs that were copied together and went apart are jobs of their own.
         let count = known.entry(&session.id).and_modify(|count| *count += 1).or_insert(1);
         let job = if *count == 1 { session.id.clone() } else { format!("{}-{count}", session.id) };
-        let options = view::Options {
+        let options = Options {
             job_id: Some(job.clone()),
             run_id: Some(session.id.clone()),
             prompt: session.account(&past.logs).title().map(str::to_owned),
-            ..view::Options::default()
+            ..Options::default()
         };
         let mut jobs = Jobs::new(&options);
         let (mut written, mut files) = (Ok(()), 0);

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &LsArguments) -> Result<Exit, Failure> {
             vec![
                 ids.of(&session.id),
                 session.last.map_or_else(|| "—".to_owned(), |last| when::shown(last, &zone)),
-                session.agent.id.0.to_owned(),
+                session.agent.id.as_str().to_owned(),
                 state(&past, session).to_owned(),
                 total_tokens(&past, session, sum).map_or_else(|| "—".to_owned(), grouped),
                 sum.full_cost().0.map_or_else(|| "—".to_owned(), cents),
@@ -127,7 +127,7 @@ pub(super) fn folder(path: Option<&str>) -> String {
 #[serde(rename_all = "camelCase")]
 struct Listed<'s> {
     id: &'s str,
-    agent: &'static str,
+    agent: &'s str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_version: Option<&'s str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,7 +222,7 @@ fn listed<'s>(past: &'s Past, session: &'s Session, sum: &Sum) -> Listed<'s> {
     let files = session.logs.iter().map(|place| past.logs[*place].file.path.display().to_string());
     Listed {
         id: &session.id,
-        agent: session.agent.id.0,
+        agent: session.agent.id.as_str(),
         agent_version: account.version(),
         cwd: account.cwd(),
         prompt: account.title(),

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use sabir_core::export::{Exporter as _, Options};
 use sabir_core::fold::OverviewFold;
 use sabir_core::fold::timeline::{Clipping, Timeline};
 use sabir_core::time::Timestamp;
-use sabir_core::view::envelope::Envelope;
-use sabir_core::view::envelope::timeline::LogTimeline;
-use sabir_core::view::{Options, View as _};
 use sabir_hub::store::SessionRecord;
+use sabir_protocol::envelope::Envelope;
+use sabir_protocol::envelope::timeline::LogTimeline;
 use sabir_store::account::Session;
 use sabir_store::{summary, whole};
 

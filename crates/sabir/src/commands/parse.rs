@@ -1,15 +1,18 @@
 //! `sabir parse`: a recorded or piped stream to events, a result or a view.
 
-use sabir_core::agent::{self, Agent, Form};
-use sabir_core::decode::{self, Decoder, Start};
+use std::sync::Arc;
+
+use sabir_core::agent::{Agent, Form};
+use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::End;
-use sabir_core::event::{Event, EventKind, RunId};
+use sabir_core::event::{Event, EventKind, RunId, Started, Unrecognized};
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::Source;
 use sabir_core::price::Table;
 
 use super::agents;
 use crate::cli::ParseArguments;
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -57,7 +60,7 @@ pub(crate) fn run(arguments: &ParseArguments) -> Result<Exit, Failure> {
 
 fn parse(
     arguments: &ParseArguments,
-    agent: Option<&'static Agent>,
+    agent: Option<&'static Arc<Agent>>,
     prices: Option<Table>,
     mut input: Input,
 ) -> Result<(), Failure> {
@@ -66,7 +69,8 @@ fn parse(
             .hint("`sabir parse` reads what an agent prints; name the agent with --agent if this really is its output"));
     }
     let run_id = arguments.run_id.clone().unwrap_or_else(|| input.name.clone());
-    let mut decoder = Decoder::new(Start { run_id: RunId::from(run_id), agent, ..Start::auto() });
+    let mut decoder =
+        Decoder::new(Start { run_id: RunId::from(run_id), agent: agent.cloned(), ..Start::detect(registry().clone()) });
     let options = output::Options {
         result: ResultOptions { model: arguments.model.clone(), prices },
         session_id: arguments.session_id.clone(),
@@ -129,13 +133,13 @@ fn is_json(agent: &Agent) -> bool {
 /// Looks for what the user should be told about the stream.
 #[derive(Default)]
 struct Watch {
-    named: Option<&'static Agent>,
+    named: Option<&'static Arc<Agent>>,
     lines: u64,
     bytes: usize,
     cut: u64,
     unrecognized: u64,
     /// The agent that an unrecognized line is surely of.
-    guess: Option<&'static str>,
+    guess: Option<&'static Arc<Agent>>,
     /// The agent, where it is only the most likely one.
     guessed: Option<String>,
 }
@@ -149,13 +153,15 @@ impl Watch {
 
     fn event(&mut self, event: &Event<'_>) {
         match &event.kind {
-            EventKind::Started { agent, detection: Some(_), .. } if agent::find(agent).is_some_and(is_json) => {
+            EventKind::Started(Started { agent, detection: Some(_), .. })
+                if registry().find(agent).is_some_and(|agent| is_json(agent)) =>
+            {
                 self.guessed = Some(agent.clone().into_owned());
             }
-            EventKind::Unrecognized { raw, .. } => {
+            EventKind::Unrecognized(Unrecognized { raw, .. }) => {
                 self.unrecognized += 1;
                 if self.guess.is_none() && self.unrecognized <= 32 {
-                    self.guess = decode::guess(raw).map(|agent| agent.0);
+                    self.guess = registry().detect_line(raw);
                 }
             }
             _ => {}
@@ -179,9 +185,9 @@ impl Watch {
         }
         let mostly = self.unrecognized.saturating_mul(2) >= self.lines;
         match (self.named, self.guess) {
-            (Some(named), Some(guess)) if mostly && named.id.0 != guess => {
+            (Some(named), Some(guess)) if mostly && named.id != guess.id => {
                 warning(&format!("{} of {} lines of {name} are not what {} prints", self.unrecognized, self.lines, named.id));
-                hint(&format!("it looks like {guess}: try --agent {guess}"));
+                hint(&format!("it looks like {0}: try --agent {0}", guess.id));
             }
             _ => warning(&format!(
                 "{} of {} lines of {name} were not recognized; they are kept as they are",

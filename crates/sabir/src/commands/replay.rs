@@ -11,6 +11,7 @@ use similar::{Algorithm, DiffTag};
 
 use super::page;
 use crate::cli::past::{ExportArguments, ReplayArguments};
+use crate::commands::agents::registry;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Options, Output};
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
 
 fn anew(past: &Past, session: &Session, take: &mut dyn FnMut(&Event<'_>)) -> Result<(), Failure> {
     let read = match whole::run_of(session, &past.logs) {
-        Some(folder) => whole::decoded_anew(folder, take).map(|damage| past::tell_damage(folder.id(), &damage)),
+        Some(folder) => whole::decoded_anew(folder, registry(), take).map(|damage| past::tell_damage(folder.id(), &damage)),
         None => past.decode(session, take),
     };
     read.map_err(|error: io::Error| Failure::io(format_args!("reading session {} failed", session.id), &error))

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use sabir_core::agent::Agent;
@@ -69,7 +70,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
-    let agent = plan.agent;
+    let agent = Arc::clone(&plan.agent);
     let controller = Controller::default();
     let control = controller.control();
     let moving = matches!(output, Output::Human(_));
@@ -99,7 +100,7 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
             let error: String = reason.error(outcome).iter().map(|line| format!(": {line}")).take(1).collect();
             print::warning(&format!("the run of {} ended: {}{error}", agent.id, reason.outcome(outcome, cause)));
         }
-        if let Some(advice) = hint::after(agent, outcome, cause, end.timeout) {
+        if let Some(advice) = hint::after(&agent, outcome, cause, end.timeout) {
             hint(&advice);
         }
     }
@@ -110,11 +111,11 @@ async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, 
 }
 
 /// An agent that is not there is told in the vocabulary too: a program that reads us need not read English.
-fn not_started(agent: &'static Agent, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
+fn not_started(agent: &'static Arc<Agent>, run_id: RunId, failure: Failure, output: Output) -> Result<Exit, Failure> {
     let live = Live::start(false, || ());
     let (recording, reason) = (Recording::default(), Reason::default());
     let mut sink = Printed { output, live, recording, raw: None, reason, buffer: Vec::new() };
-    sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut sink);
+    sabir_run::supervise::never_began(Arc::clone(agent), run_id, &failure.what, &mut sink);
     let Printed { output, live, mut buffer, .. } = sink;
     output.end(&mut onto(&mut buffer))?;
     live.write(buffer);

@@ -26,7 +26,7 @@ use crate::when;
 #[serde(rename_all = "camelCase")]
 struct Place {
     session: String,
-    agent: &'static str,
+    agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,7 @@ struct Found {
 fn places(past: &Past, session: &Session, words: &Words, workspace: &mut Workspace) -> Found {
     let mut places = Vec::new();
     let read = words.places(workspace, session, &past.logs, &mut |search::Place { seq, at, kind, snippet }| {
-        places.push(Place { session: session.id.clone(), agent: session.agent.id.0, seq, at, kind, snippet });
+        places.push(Place { session: session.id.clone(), agent: session.agent.id.to_string(), seq, at, kind, snippet });
     });
     Found { places, failure: read.err().map(|error| (session.path_to_name(&past.logs), error)) }
 }

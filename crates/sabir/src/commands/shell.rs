@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 
 use sabir_core::agent::Agent;
 use sabir_core::event::Event;
+use sabir_core::export::Options;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_core::view::Options;
 use sabir_run::{Pass, Sink};
 use sabir_shell::adapter::{Ask, Planned, Planner};
 use sabir_shell::artifact::Files;
@@ -60,7 +60,7 @@ fn given(option: Option<&String>, variable: &str) -> Option<String> {
 
 /// What runs, and on what.
 struct Task {
-    agent: &'static Agent,
+    agent: &'static Arc<Agent>,
     prompt: Option<String>,
     extra: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
     let config = config(arguments, &task)?;
     let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(task.agent, id)).transpose()?;
     let ask = AskArguments { resume, ..arguments.ask.clone() };
-    let mut adapter = AgentAdapter::new(task.agent, planner(arguments, ask, &task));
+    let mut adapter = AgentAdapter::new(Arc::clone(task.agent), planner(arguments, ask, &task));
     sabir_run::supervise::take_in_orphans(true);
     // What is delivered is packed and sent by other threads than the one that reads the agent.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -360,7 +360,7 @@ struct Summary<'a> {
     missing_artifacts: &'a [String],
 }
 
-fn end(agent: &'static Agent, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
+fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
     if json {
         line(&Summary {
             r#type: "end",

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use sabir_core::event::{Event, EventKind};
+use sabir_core::event::{Event, EventKind, Prompt};
 use sabir_core::readable;
 use sabir_store::account::Session;
 use sabir_store::{RunFolder, summary, whole};
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit, Failure> {
         if written.is_ok() {
             output.event(event, out.buffer());
             if let Some(text) = prompt.take() {
-                output.event(&Event { kind: EventKind::Prompt { text: text.into() }, ..event.clone() }, out.buffer());
+                output.event(&Event { kind: EventKind::Prompt(Prompt::new(text)), ..event.clone() }, out.buffer());
             }
             written = out.write_if_full();
         }

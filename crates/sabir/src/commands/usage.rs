@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sabir_core::history::{Account, Spent};
+use sabir_core::history::Spent;
 use sabir_core::price::Table;
 use sabir_core::readable::cents;
 use sabir_store::account::{Portion, Session};
@@ -19,6 +19,7 @@ use crate::print::human::{grouped, visible};
 use crate::print::json::{Out, object};
 use crate::print::table::{self, FigureTable};
 use crate::when;
+use sabir_store::index::summary::Account;
 
 pub(crate) fn run(arguments: &UsageArguments) -> Result<Exit, Failure> {
     let zone = when::zone(arguments.timezone.as_deref())?;

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use sabir_core::event::{Change, Event, EventKind, PlanStatus, ToolKind, ToolStatus};
+use sabir_core::event::{
+    self, Activity, Change, ErrorEvent, Event, EventKind, Permission, Plan, PlanStatus, Prompt, Retry, Session, Started,
+    TextDelta, ThinkingDelta, ToolEnd, ToolKind, ToolStart, ToolStatus, ToolUpdate, Unrecognized,
+};
+use sabir_core::export::call_detail;
 use sabir_core::fold::{CostSource, Over, ResultOptions, SessionResult, SessionResultFold, Status};
 use sabir_core::readable::{self, duration};
-pub(crate) use sabir_core::readable::{grouped, line as visible};
-use sabir_core::view::call_detail;
 
 use super::table::fit;
 use crate::reason::Reason;
+
+pub(crate) use sabir_core::readable::{grouped, line as visible};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -115,8 +119,8 @@ impl Human {
         self.reason.event(event);
         let depth = usize::from(event.parent_tool_call_id.is_some());
         match &event.kind {
-            EventKind::Started { agent, .. } => self.line(0, BOLD, &format!("▶ {agent}")),
-            EventKind::Session { model, session_id, .. } => {
+            EventKind::Started(Started { agent, .. }) => self.line(0, BOLD, &format!("▶ {agent}")),
+            EventKind::Session(Session { model, session_id, .. }) => {
                 let mut news = Vec::new();
                 for (known, fact) in self.session.iter_mut().zip([model, session_id]) {
                     if let Some(fact) = fact.as_deref().filter(|fact| known.as_deref() != Some(*fact)) {
@@ -126,10 +130,12 @@ impl Human {
                 }
                 self.line(depth, DIM, &news.join(" · "));
             }
-            EventKind::Prompt { text } => self.line(depth, NOTE, &format!("› {text}")),
-            EventKind::Text { delta, message_id } => self.speech(event, false, message_id.as_deref(), delta),
-            EventKind::Thinking { delta, message_id } => self.speech(event, true, message_id.as_deref(), delta),
-            EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+            EventKind::Prompt(Prompt { text, .. }) => self.line(depth, NOTE, &format!("› {text}")),
+            EventKind::Text(TextDelta { delta, message_id, .. }) => self.speech(event, false, message_id.as_deref(), delta),
+            EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) => {
+                self.speech(event, true, message_id.as_deref(), delta);
+            }
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, title, .. }) => {
                 // The status line needs a line of its own while the tool runs.
                 self.end_speech();
                 let detail = call_detail(*tool_kind, title.as_deref(), input.as_deref());
@@ -138,17 +144,17 @@ impl Human {
                     Call { name: name.to_string(), kind: *tool_kind, detail, changes: Vec::new() },
                 );
             }
-            EventKind::ToolUpdate { tool_call_id, input: Some(input), .. } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input: Some(input), .. }) => {
                 if let Some(call) = self.open.get_mut(tool_call_id.as_ref()) {
                     call.detail = call_detail(call.kind, None, Some(input)).or(call.detail.take());
                 }
             }
-            EventKind::ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, status, exit_code, duration_ms, .. }) => {
                 let call = self.open.remove(tool_call_id.as_ref());
                 self.tool(depth, call.as_ref(), output.as_deref(), *status, *exit_code, *duration_ms);
                 call.iter().flat_map(|call| &call.changes).for_each(|change| self.changed(depth + 1, change));
             }
-            EventKind::FileChange { path, change, from, added, removed, tool_call_id, diff, .. } => {
+            EventKind::FileChange(event::FileChange { path, change, from, added, removed, tool_call_id, diff, .. }) => {
                 let sign = match change {
                     Change::Create => "+",
                     Change::Delete => "-",
@@ -166,7 +172,7 @@ impl Human {
                     None => self.changed(depth + 1, &changed),
                 }
             }
-            EventKind::Plan { items } => {
+            EventKind::Plan(Plan { items, .. }) => {
                 for item in items {
                     let sign = match item.status {
                         PlanStatus::Completed => "[x]",
@@ -176,17 +182,17 @@ impl Human {
                     self.line(depth + 1, DIM, &format!("{sign} {}", item.text));
                 }
             }
-            EventKind::Permission { title, decision, .. } => {
+            EventKind::Permission(Permission { title, decision, .. }) => {
                 let decision = decision.as_deref().unwrap_or("asked");
                 self.line(depth, NOTE, &format!("? {title} ({decision})"));
             }
-            EventKind::Retry { attempt, max_attempts, message, .. } => {
+            EventKind::Retry(Retry { attempt, max_attempts, message, .. }) => {
                 let of = max_attempts.map(|max| format!(" of {max}")).unwrap_or_default();
                 self.line(depth, NOTE, &format!("↻ attempt {attempt}{of} failed: {message}"));
             }
-            EventKind::Activity { message } => self.line(depth, DIM, &format!("· {message}")),
-            EventKind::Error { message, .. } => self.error(depth, message),
-            EventKind::Unrecognized { r#type, raw } => {
+            EventKind::Activity(Activity { message, .. }) => self.line(depth, DIM, &format!("· {message}")),
+            EventKind::Error(ErrorEvent { message, .. }) => self.error(depth, message),
+            EventKind::Unrecognized(Unrecognized { r#type, raw, .. }) => {
                 self.line(depth, NOTE, &format!("? unrecognized {}: {raw}", r#type.as_deref().unwrap_or("line")));
             }
             _ => {}

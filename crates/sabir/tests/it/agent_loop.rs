@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, calls, says};
 use crate::{run, sabir, stderr, stdout};
+use sabir_test_support::openai_server::{Server, calls, says};
 
 /// Starts the loop in a folder of its own, with a prompt.
 fn start(server: &Server, folder: &std::path::Path, arguments: &[&str]) -> Child {

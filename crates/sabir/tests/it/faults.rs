@@ -89,7 +89,7 @@ struct Scene {
     folder: tempfile::TempDir,
     hub: Hub,
     agent: Agent,
-    /// Not where none can be had.
+    /// `None` if no server can be installed and skipping is allowed.
     bucket: Option<Bucket>,
 }
 

@@ -9,6 +9,8 @@ mod command_line;
 mod delivered;
 mod drift;
 #[cfg(unix)]
+mod earlier_build;
+#[cfg(unix)]
 mod export;
 #[cfg(unix)]
 mod faults;
@@ -25,9 +27,6 @@ mod page;
 mod parse;
 #[cfg(unix)]
 mod past;
-#[cfg(unix)]
-#[path = "../../../sabir-shell/tests/it/python.rs"]
-mod python;
 mod run;
 #[cfg(unix)]
 mod second_client;
@@ -36,16 +35,13 @@ mod secrecy;
 #[cfg(unix)]
 mod secured;
 #[cfg(unix)]
-#[allow(dead_code)]
-#[path = "../../../sabir-openai/tests/it/server.rs"]
-mod server;
-#[cfg(unix)]
 mod shell;
 mod talk;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use sabir_test_support::fixture;
 
 /// The command, with nothing of the machine that could change what it prints, and no journal outside the test's own folder.
 fn sabir() -> Command {
@@ -89,9 +85,4 @@ fn stdout(output: &Output) -> &str {
 
 fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).expect("UTF-8")
-}
-
-/// The input of a fixture of the core.
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sabir-core/fixtures").join(name).join("input")
 }

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use sabir_test_support::python::environment;
 use serde_json::{Value, json};
 
 use crate::faults::kept;
@@ -67,9 +68,9 @@ fn written(folder: &Path) -> Vec<String> {
 
 #[test]
 fn the_document_is_enough_to_write_another_shell() {
-    let Some(python) = crate::python::environment("websockets", &["websockets>=14,<18"], "websockets.asyncio.client") else {
-        return;
-    };
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let packages = ["websockets>=14,<18"];
+    let Some(python) = environment(cache, "websockets", &packages, "websockets.asyncio.client") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("hub");
     let hub = start_at(&data, "127.0.0.1:0", &["--heartbeat", "1s"]);

@@ -139,7 +139,8 @@ fn files_are_brought_to_the_hub_and_go_on_where_they_broke_off() {
 
 /// The program that asks.
 fn schemathesis() -> Option<PathBuf> {
-    let python = crate::python::environment("schemathesis", &["schemathesis>=4.1,<5"], "schemathesis")?;
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let python = sabir_test_support::python::environment(cache, "schemathesis", &["schemathesis>=4.1,<5"], "schemathesis")?;
     Some(python.with_file_name("schemathesis"))
 }
 

@@ -21,6 +21,7 @@ fn bad_input_has_an_error_and_a_hint() {
         (&["parse", "--agent", "zzz"], "there is no agent named zzz", "hint: `sabir agents`"),
         (&["parse", "--prices", "no-such-file"], "can't use the price list", "hint: "),
         (&["prune"], "nothing says which runs may go", "hint: sabir prune --older-than 30d"),
+        (&["hub", "--data", "x", "token", "list"], "'token' cannot be used with", "hint: options of a subcommand stand after it"),
         (&["demo", "codx"], "there is no recording of codx", "hint: did you mean codex?"),
     ] {
         let (code, said) = refused(arguments);

@@ -5,7 +5,11 @@ use std::collections::VecDeque;
 use super::speech::Speech;
 use super::turns::{Turn, Turns};
 use super::{Change, Choice, Clip, Clipping, Edit, Growth, Item, Step, What};
-use crate::event::{Event, EventKind, UsageScope};
+use crate::event::{
+    Activity, ErrorEvent, Event, EventKind, Exited, FileChange, Final, Permission, Plan, Prompt, Retry, Session, Started,
+    SuggestedEdits, TextDelta, ThinkingDelta, ToolEnd, ToolStart, ToolUpdate, TurnEnd, TurnStart, Unrecognized, Usage,
+    UsageScope,
+};
 use crate::fold::session_result::dollars;
 use crate::fold::tokens::{TokensReport, UsageTally};
 use crate::price::Table;
@@ -51,7 +55,7 @@ impl TimelineFold {
 
     /// Takes note of the next event, which has this number in its log, and adds the changes that it makes.
     pub fn event(&mut self, number: u64, event: &Event<'_>, out: &mut Vec<Change>) {
-        if matches!(event.kind, EventKind::Started { .. }) {
+        if matches!(event.kind, EventKind::Started(_)) {
             self.begin_run();
         }
         let head = Head {
@@ -62,34 +66,38 @@ impl TimelineFold {
             parent: event.parent_tool_call_id.as_deref(),
         };
         match &event.kind {
-            EventKind::Text { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), false, out),
-            EventKind::Thinking { delta, message_id } => return self.speak(&head, delta, message_id.as_deref(), true, out),
+            EventKind::Text(TextDelta { delta, message_id, .. }) => {
+                return self.speak(&head, delta, message_id.as_deref(), false, out);
+            }
+            EventKind::Thinking(ThinkingDelta { delta, message_id, .. }) => {
+                return self.speak(&head, delta, message_id.as_deref(), true, out);
+            }
             _ => {}
         }
         self.tally.event(&event.kind);
         let (speech, output) = (self.clipping.speech, self.clipping.output);
         let clip = |text: &str| Clip::of(text, output);
         match &event.kind {
-            EventKind::Started { agent, agent_version, .. } => {
+            EventKind::Started(Started { agent, agent_version, .. }) => {
                 let agent_version = agent_version.as_deref().map(str::to_owned);
                 let what = What::Run { agent: agent.to_string(), agent_version, model: None, cwd: None, session_id: None };
                 self.run = Some(self.put(&head, what, out));
             }
-            EventKind::Session { session_id, model, cwd, agent_version, .. } if head.parent.is_none() => {
+            EventKind::Session(Session { session_id, model, cwd, agent_version, .. }) if head.parent.is_none() => {
                 let told = [session_id, model, cwd, agent_version].map(|field| field.as_deref());
                 self.session(&head, told, out);
             }
-            EventKind::Prompt { text } => {
+            EventKind::Prompt(Prompt { text, .. }) => {
                 self.put(&head, What::Prompt { text: Clip::of(text, speech) }, out);
             }
-            EventKind::TurnStart { turn } => {
+            EventKind::TurnStart(TurnStart { turn, .. }) => {
                 self.speech = None;
                 let what = What::Turn { stop_reason: None, tokens: None, cost_usd: None };
                 let item = Item { turn: Some(*turn), ..self.item(&head, what) };
                 let item = self.add(item, out);
                 self.turns.begin(item);
             }
-            EventKind::TurnEnd { stop_reason: why, .. } => {
+            EventKind::TurnEnd(TurnEnd { stop_reason: why, .. }) => {
                 let Some(Turn { item, .. }) = self.turns.of(None) else { return };
                 if let What::Turn { stop_reason, .. } = &mut item.what {
                     *stop_reason = why.as_deref().map(str::to_owned);
@@ -97,8 +105,8 @@ impl TimelineFold {
                 touch(item, &head);
                 out.push(Change::Put(Box::new(item.clone())));
             }
-            EventKind::Usage { scope, .. } if *scope != UsageScope::Run => self.count(&head, &event.kind, out),
-            EventKind::ToolStart { tool_call_id, name, input, tool_kind, title } => {
+            EventKind::Usage(Usage { scope, .. }) if *scope != UsageScope::Run => self.count(&head, &event.kind, out),
+            EventKind::ToolStart(ToolStart { tool_call_id, name, input, tool_kind, title, .. }) => {
                 let what = What::Tool {
                     call: tool_call_id.to_string(),
                     name: name.to_string(),
@@ -122,11 +130,11 @@ impl TimelineFold {
                 }
                 self.open.push(item);
             }
-            EventKind::ToolUpdate { tool_call_id, input, output_delta } => {
+            EventKind::ToolUpdate(ToolUpdate { tool_call_id, input, output_delta, .. }) => {
                 let (input, delta) = (input.as_deref().map(clip), output_delta.as_deref());
                 self.update(&head, tool_call_id, input, delta, out);
             }
-            EventKind::ToolEnd { tool_call_id, output, status: how, exit_code: code, duration_ms: took, .. } => {
+            EventKind::ToolEnd(ToolEnd { tool_call_id, output, status: how, exit_code: code, duration_ms: took, .. }) => {
                 let Some(place) = self.open.iter().position(|item| is_call(item, tool_call_id)) else { return };
                 let mut item = self.open.remove(place);
                 if let What::Tool { output: so_far, status, exit_code, duration_ms, .. } = &mut item.what {
@@ -138,7 +146,7 @@ impl TimelineFold {
                 touch(&mut item, &head);
                 out.push(Change::Put(Box::new(item)));
             }
-            EventKind::FileChange { path, change, from, diff, added, removed, tool_call_id, source } => {
+            EventKind::FileChange(FileChange { path, change, from, diff, added, removed, tool_call_id, source, .. }) => {
                 let what = What::File {
                     path: path.to_string(),
                     change: *change,
@@ -151,11 +159,11 @@ impl TimelineFold {
                 };
                 self.put(&head, what, out);
             }
-            EventKind::SuggestedEdits { edits } => {
+            EventKind::SuggestedEdits(SuggestedEdits { edits, .. }) => {
                 let edits = edits.iter().map(Edit::from).collect();
                 self.put(&head, What::Edits { edits }, out);
             }
-            EventKind::Plan { items } => {
+            EventKind::Plan(Plan { items, .. }) => {
                 let items = items.iter().map(Step::from).collect();
                 let plan = match self.plan.take() {
                     Some(plan) => changed(Item { what: What::Plan { items }, ..plan }, &head, out),
@@ -163,7 +171,7 @@ impl TimelineFold {
                 };
                 self.plan = Some(plan);
             }
-            EventKind::Permission { request_id, tool_call_id, title, options, decision } => {
+            EventKind::Permission(Permission { request_id, tool_call_id, title, options, decision, .. }) => {
                 let options = options.iter().flatten().map(Choice::from).collect();
                 let what = What::Permission {
                     request: request_id.to_string(),
@@ -174,22 +182,22 @@ impl TimelineFold {
                 };
                 self.permission(&head, request_id, what, decision.is_some(), out);
             }
-            EventKind::Retry { attempt, max_attempts, delay_ms, message } => {
+            EventKind::Retry(Retry { attempt, max_attempts, delay_ms, message, .. }) => {
                 let (attempt, max_attempts, delay_ms) = (*attempt, *max_attempts, *delay_ms);
                 self.put(&head, What::Retry { attempt, max_attempts, delay_ms, message: message.to_string() }, out);
             }
-            EventKind::Activity { message } => {
+            EventKind::Activity(Activity { message, .. }) => {
                 self.put(&head, What::Activity { message: message.to_string() }, out);
             }
-            EventKind::Final { text } => self.answer(&head, text, out),
-            EventKind::Error { message, class, fatal } => {
+            EventKind::Final(Final { text, .. }) => self.answer(&head, text, out),
+            EventKind::Error(ErrorEvent { message, class, fatal, .. }) => {
                 self.put(&head, What::Error { message: message.to_string(), class: *class, fatal: *fatal }, out);
             }
-            EventKind::Unrecognized { r#type, raw } => {
+            EventKind::Unrecognized(Unrecognized { r#type, raw, .. }) => {
                 let of = r#type.as_deref().map(str::to_owned);
                 self.put(&head, What::Unrecognized { of, raw: clip(raw) }, out);
             }
-            EventKind::Exited { exit_code, signal, outcome, cause, duration_ms, .. } => {
+            EventKind::Exited(Exited { exit_code, signal, outcome, cause, duration_ms, .. }) => {
                 let (tokens, cost_usd) = used(&self.tally, self.model.as_deref());
                 let what = What::End {
                     outcome: *outcome,

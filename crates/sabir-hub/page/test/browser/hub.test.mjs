@@ -309,7 +309,7 @@ test("runs of this machine are filtered, linked to and played again", async () =
     ["codex", "history-failed", ".codex/sessions/2026/11/15/rollout-2026-11-15T10-00-00-01a1e068-9f5a-7c42-a2eb-a56fcf173ab2.jsonl"],
   ]) {
     await mkdir(dirname(join(folder, at)), { recursive: true });
-    await copyFile(new URL(`../../../../sabir-core/fixtures/${agent}/${name}/input`, import.meta.url), join(folder, at));
+    await copyFile(new URL(`../../../../sabir-agents/fixtures/${agent}/${name}/input`, import.meta.url), join(folder, at));
   }
   const { found } = await start(["serve", "--no-open", "--port", "0"], /the page is at (http:\S+)/);
   await page.goto(found[1]);
@@ -369,7 +369,7 @@ test("what agents logged on this machine is shown, and a run fits in one file", 
   const session = "6f0c1f8e-0000-4000-8000-000000000001";
   const logs = join(folder, ".claude/projects/-home-user-project");
   await mkdir(logs, { recursive: true });
-  const fixture = new URL("../../../../sabir-core/fixtures/claude-code/history-sub-agent/input", import.meta.url);
+  const fixture = new URL("../../../../sabir-agents/fixtures/claude-code/history-sub-agent/input", import.meta.url);
   await copyFile(fixture, join(logs, `${session}.jsonl`));
   const served = await start(["serve", "--no-open", "--port", "0"], /the page is at (http:\S+)/);
   const { found } = served;

@@ -155,7 +155,7 @@ fn record(past: &Past, logged: &Logged, id: SessionId, sum: &Sum, live: bool) ->
         outcome => Status::of(outcome).into(),
     };
     let overview = Overview {
-        agent: Some(logged.agent.id.0.to_owned()),
+        agent: Some(logged.agent.id.as_str().to_owned()),
         agent_version: text(account.version()),
         agent_session_id: (!is_run).then(|| logged.id.clone()),
         model: text(logged.models(&past.logs).first().copied().filter(|model| !model.is_empty())),

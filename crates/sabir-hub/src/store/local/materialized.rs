@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use sabir_core::event::Event;
+use sabir_core::export::{Exporter as _, Options};
 use sabir_core::fold::{Overview, OverviewFold};
-use sabir_core::view::envelope::Envelope;
-use sabir_core::view::{Options, View as _};
+use sabir_protocol::envelope::Envelope;
 use sabir_store::account::Session;
 use sabir_store::index::Log;
 use sabir_store::whole::follow::Follow;

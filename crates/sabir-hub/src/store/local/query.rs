@@ -42,7 +42,8 @@ impl LocalCache {
 
     /// Names of all agents that have sessions.
     pub(super) fn agents(&self) -> Vec<String> {
-        let agents: BTreeSet<&str> = self.list().past.sessions.iter().map(|logged| logged.agent.id.0).collect();
+        let list = self.list();
+        let agents: BTreeSet<&str> = list.past.sessions.iter().map(|logged| logged.agent.id.as_str()).collect();
         agents.into_iter().map(str::to_owned).collect()
     }
 

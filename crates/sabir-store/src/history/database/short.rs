@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows, Transaction, params};
-use sabir_core::history::{History, Ledger};
+use sabir_core::history::{Ledger, LogSpec};
 
 use super::{LONG, Long, LongParts, Session, rows, write_line};
 
@@ -25,7 +25,7 @@ use super::{LONG, Long, LongParts, Session, rows, write_line};
 const PAGES: i64 = 64;
 
 /// The ledgers of these sessions, which are all that there are.
-pub(super) fn ledgers(snapshot: &Transaction<'_>, list: &[Session], history: &History) -> rusqlite::Result<Vec<Ledger>> {
+pub(super) fn ledgers(snapshot: &Transaction<'_>, list: &[Session], history: &LogSpec) -> rusqlite::Result<Vec<Ledger>> {
     let mut all = All {
         history,
         sessions: list.iter().enumerate().map(|(place, session)| (session.id.as_str(), place)).collect(),
@@ -37,14 +37,14 @@ pub(super) fn ledgers(snapshot: &Transaction<'_>, list: &[Session], history: &Hi
     all.read(snapshot)?;
     for (session, notes) in list.iter().zip(&mut all.notes).filter(|(_, notes)| notes.is_disordered) {
         *notes = Notes::of(session, history);
-        rows(snapshot, &session.id, Long::Head(history.enough), |line| (history.note)(&mut notes.ledger, line))?;
+        rows(snapshot, &session.id, Long::Head(history), |line| history.scan(&mut notes.ledger, line))?;
     }
     Ok(all.notes.into_iter().map(|notes| notes.ledger).collect())
 }
 
 /// What is known so far.
 struct All<'s> {
-    history: &'s History,
+    history: &'s LogSpec,
     /// The places of the sessions, by their ids.
     sessions: HashMap<&'s str, usize>,
     notes: Vec<Notes>,
@@ -77,10 +77,10 @@ impl All<'_> {
             }
             let created = [("created", part.get_ref(2)?)];
             match part.get_ref(3)? {
-                ValueRef::Null => long_parts.write_line(&mut self.line, &created, part.get(4)?, self.history.enough)?,
+                ValueRef::Null => long_parts.write_line(&mut self.line, &created, part.get(4)?, self.history)?,
                 data => write_line(&mut self.line, "part", &created, data)?,
             }
-            (self.history.note)(&mut notes.ledger, &self.line);
+            self.history.scan(&mut notes.ledger, &self.line);
         }
         while let Some(message) = messages.next()? {
             self.note_message(message)?;
@@ -108,7 +108,7 @@ impl All<'_> {
         let created = row.get_ref(2)?;
         if notes.begins(id, created.as_i64_or_null()?) {
             write_line(&mut self.line, "message", &[("created", created)], row.get_ref(3)?)?;
-            (self.history.note)(&mut notes.ledger, &self.line);
+            self.history.scan(&mut notes.ledger, &self.line);
         }
         Ok(())
     }
@@ -130,9 +130,9 @@ struct Notes {
 }
 
 impl Notes {
-    fn of(session: &Session, history: &History) -> Self {
+    fn of(session: &Session, history: &LogSpec) -> Self {
         let mut ledger = Ledger::default();
-        session.line().iter().for_each(|line| (history.note)(&mut ledger, line.as_bytes()));
+        session.line().iter().for_each(|line| history.scan(&mut ledger, line.as_bytes()));
         Self { ledger, message: (None, Vec::new()), part: Vec::new(), is_disordered: false }
     }
 

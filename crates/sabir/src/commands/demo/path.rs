@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sabir_core::event::Event;
-use sabir_core::view::Options;
+use sabir_core::export::Options;
 use sabir_hub::auth::token::{Scope, Token};
 use sabir_hub::store::TokenStore as _;
 use sabir_hub::store::sqlite::SqliteStore;

@@ -13,6 +13,7 @@ use sabir_shell::adapter::{Adapter, Context, Done, Input, Refused, Work};
 use tokio::sync::watch;
 
 use super::{Recording, recorded};
+use crate::commands::agents::registry;
 use crate::pace::Pace;
 
 /// What hears of the events beside the log.
@@ -63,7 +64,8 @@ impl Adapter for Player {
 /// Says what was said then, when it is due.
 async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<bool>, mut stage: Stage) -> Done {
     let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
-    let known = Start::named(recording.agent).unwrap_or_else(Start::auto);
+    let agent = registry().find(recording.agent).cloned();
+    let known = agent.map_or_else(|| Start::detect(registry().clone()), Start::of);
     let mut decoder = Decoder::new(Start { run_id, at: recorded(Duration::ZERO), structured: true, ..known });
     let mut events = Vec::new();
     decoder.begin(&mut events);

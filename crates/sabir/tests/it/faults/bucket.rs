@@ -1,16 +1,17 @@
 //! A bucket of a real S3 server, which shells write their logs to as well.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::Command;
 
-use crate::python::S3;
+use sabir_test_support::python::S3;
 
 pub(crate) struct Bucket(S3);
 
 impl Bucket {
-    /// `None`, with a word, where there is no server to be had.
+    /// `None` if no server can be installed and skipping is allowed.
     pub(crate) fn new() -> Option<Self> {
-        let s3 = S3::start()?;
+        let s3 = S3::start(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
         s3.ask("s3.create_bucket(Bucket='logs')");
         Some(Self(s3))
     }
@@ -29,6 +30,15 @@ impl Bucket {
         command.env("S3_BUCKET", "logs").env("S3_PREFIX", "team").env("AWS_REGION", "us-east-1").env("AWS_TIMEOUT", "2s");
         command.env("AWS_ENDPOINT_URL", format!("http://{address}")).env("AWS_ACCESS_KEY_ID", "not-really-an-id");
         command.env("AWS_SECRET_ACCESS_KEY", "not-really-a-key");
+    }
+
+    /// Puts every file of the folder, under its path in it.
+    pub(crate) fn put(&self, folder: &Path) {
+        let put = "s3.put_object(Bucket='logs', Key=str(path.relative_to(folder)), Body=path.read_bytes())";
+        let folder = folder.to_str().expect("a path");
+        self.0.ask(&format!(
+            "import pathlib\nfolder = pathlib.Path({folder:?})\nfor path in folder.rglob('*'):\n  if path.is_file(): {put}"
+        ));
     }
 
     /// The log of a session that has ended.

@@ -14,15 +14,14 @@ use super::{SESSION, Scene, peak, start, tell, wait_for};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faults/clock.c");
 
-/// The library; `None`, with a word, where it can't be made.
-#[allow(clippy::print_stderr)]
+/// The library; `None` if it can't be built and skipping is allowed.
 fn library(folder: &std::path::Path) -> Option<PathBuf> {
     let library = folder.join("clock.so");
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).args([SOURCE, "-ldl"]);
     let made = cfg!(target_os = "linux") && command.status().is_ok_and(|status| status.success());
     if !made {
-        eprintln!("skipped: there is no cc, or no way to load a library first, so no clock was set");
+        sabir_test_support::skip_test("no library can be built that sets the clock", "install a C compiler as `cc`, on Linux");
     }
     made.then_some(library)
 }

@@ -21,8 +21,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// `None`, with a word, where nothing can be mounted.
-    #[allow(clippy::print_stderr)]
+    /// `None` if nothing can be mounted and skipping is allowed.
     fn new(megabytes: u32) -> Option<Self> {
         let script = format!("mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs \"$0\" && echo ready && exec cat");
         // As somebody who is root nowhere but in there; else as root.
@@ -40,7 +39,10 @@ impl Disk {
                 return Some(disk);
             }
         }
-        eprintln!("skipped: neither namespaces nor root, so no small disk can be mounted here");
+        sabir_test_support::skip_test(
+            "no small file system can be mounted: there are neither user namespaces nor the rights of root",
+            "install util-linux (unshare, nsenter) and allow user namespaces, or run the tests as root",
+        );
         None
     }
 

@@ -1,0 +1,101 @@
+//! `opencode`.
+//!
+//! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
+//! as server-sent events. Its sessions are in a database. All speak of the same parts, whose shape is in `parts`.
+
+mod command;
+mod server;
+mod session;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::parts::{self, RunLine};
+use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
+use sabir_core::dialect::text;
+use sabir_core::history::{FileRole, LogRoot, LogSpec};
+use sabir_core::json::{self, Str};
+
+/// The agent.
+pub fn agent() -> Agent {
+    Agent::new("opencode", "OpenCode")
+        .dialect(run())
+        .dialect(server())
+        .log(log())
+        .dialect(text::dialect())
+        .accounting(Accounting { input_includes_cache: false, output_excludes_reasoning: true })
+        .launch(command::launch())
+        .shapes(include_str!("opencode/shapes.txt"))
+}
+
+fn log() -> LogSpec {
+    LogSpec::new(
+        [LogRoot::relocatable("XDG_DATA_HOME", ".local/share", "opencode/opencode.db")],
+        parts::history::dialect(),
+        |path| (path == ["opencode.db"]).then_some(FileRole::Database),
+        parts::history::note,
+    )
+    .prefix_sufficient(parts::history::enough)
+}
+
+fn run() -> DialectSpec {
+    DialectSpec::json("run", "events of `run --format json`", detect_run, parts::Run::default)
+}
+
+fn server() -> DialectSpec {
+    DialectSpec::text("server", "server-sent events of `/event` and `/global/event`", detect_server, server::Server::default)
+}
+
+/// What a line is known by.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    r#type: Option<Str<'a>>,
+    #[serde(borrow)]
+    properties: Option<&'a RawValue>,
+    #[serde(borrow)]
+    directory: Option<&'a RawValue>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+/// Forks print the same lines; the end of a step tells them apart.
+fn detect_run(line: &str) -> Confidence {
+    match parts::run_line(line) {
+        RunLine::Other => Confidence::None,
+        RunLine::Any => Confidence::Possible,
+        RunLine::StepEnd { measured } => Confidence::certain_if(!measured),
+    }
+}
+
+fn detect_server(line: &str) -> Confidence {
+    let Some(head) = server::payload(line).and_then(json::parse::<Head<'_>>) else { return Confidence::None };
+    let event = head.properties.is_some() && head.r#type.is_some_and(|name| name.contains('.'));
+    let global = head.directory.is_some() && head.payload.is_some();
+    Confidence::certain_if(event || global)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{detect_run, detect_server};
+    use sabir_core::agent::Confidence;
+
+    #[test]
+    fn run_lines_tell() {
+        let step = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
+        assert_eq!(detect_run(step), Confidence::Possible);
+        assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Confidence::Possible);
+        let end = r#"{"type":"step_finish","timestamp":1,"sessionID":"ses_1","part":{"type":"step-finish","reason":"stop"}}"#;
+        assert_eq!(detect_run(end), Confidence::Certain);
+        assert_eq!(detect_run(r#"{"type":"error","message":"no"}"#), Confidence::None);
+        assert_eq!(detect_server(step), Confidence::None);
+    }
+
+    #[test]
+    fn server_sent_events_tell() {
+        assert_eq!(detect_server(r#"data: {"id":"evt_1","type":"server.connected","properties":{}}"#), Confidence::Certain);
+        assert_eq!(detect_server(r#"data:{"payload":{"type":"sync"},"directory":"/home/user"}"#), Confidence::Certain);
+        assert_eq!(detect_server("data: text"), Confidence::None);
+        assert_eq!(detect_server(r#"data: {"type":"message","content":"x"}"#), Confidence::None);
+    }
+}

@@ -1,0 +1,106 @@
+//! The database of sessions, as lines: one for each row, made by whoever opens the database.
+//!
+//! ```text
+//! {"table":"session","id":…,"parent":…,"directory":…,"title":…,"version":…,"created":…,"updated":…}
+//! {"table":"message","session":…,"id":…,"created":…,"data":{…}}
+//! {"table":"part","session":…,"message":…,"id":…,"created":…,"data":{…}}
+//! ```
+//!
+//! A session comes first, then its messages in order, each with its parts behind it; then the sessions of its sub-agents.
+//! `data` is the column of that name as it is. Read in short, messages and parts may have no more than what [`note`] knows.
+//!
+//! What lies in wait here: a message has the figures of its last step and the cost of all of them, so the steps count; a
+//! fork has copies of messages under new ids, which tell the same times.
+
+mod note;
+mod whole;
+
+use serde::Deserialize;
+
+use sabir_core::agent::{Confidence, DialectSpec};
+use sabir_core::json::{self, Str, Unread};
+
+pub(crate) use note::{enough, note};
+
+/// The rows as a dialect.
+pub(crate) fn dialect() -> DialectSpec {
+    DialectSpec::json("history", "rows of the database of sessions, one JSON object each", detect, whole::Rows::default)
+}
+
+fn detect(line: &str) -> Confidence {
+    let Some(row) = json::parse::<Row<'_>>(line) else { return Confidence::None };
+    match &*row.table {
+        "session" => Confidence::certain_if(row.id.starts_with("ses_")),
+        "message" | "part" => Confidence::certain_if(row.session.is_some_and(|id| id.starts_with("ses_")) && row.data.is_some()),
+        _ => Confidence::None,
+    }
+}
+
+/// A row of any table.
+#[derive(Deserialize)]
+pub(super) struct Row<'a> {
+    #[serde(borrow)]
+    table: Str<'a>,
+    #[serde(borrow)]
+    id: Str<'a>,
+    #[serde(borrow, default)]
+    session: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    created: Option<i64>,
+    #[serde(borrow, default)]
+    data: Option<Unread<'a>>,
+    // session
+    #[serde(borrow, default)]
+    directory: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    title: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    version: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    updated: Option<i64>,
+}
+
+/// The data of a message.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    #[serde(borrow)]
+    role: Str<'a>,
+    #[serde(borrow, default, rename = "modelID", deserialize_with = "json::lenient")]
+    model_id: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    time: Option<Times>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    tokens: Option<super::wire::Tokens>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    cost: Option<f64>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    finish: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    error: Option<super::wire::Failure<'a>>,
+    /// Of a user's message it is an object, which says nothing here.
+    #[serde(default, deserialize_with = "json::lenient")]
+    summary: Option<bool>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Times {
+    created: Option<i64>,
+    completed: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Confidence, detect};
+
+    #[test]
+    fn rows_tell() {
+        assert_eq!(detect(r#"{"table":"session","id":"ses_1","directory":"/home/user"}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1","data":{"type":"text"}}"#), Confidence::Certain);
+        assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1"}"#), Confidence::None);
+        assert_eq!(detect(r#"{"table":"users","id":"ses_1"}"#), Confidence::None);
+        assert_eq!(detect("text"), Confidence::None);
+    }
+}

@@ -1,0 +1,237 @@
+//! The shapes that both streams share, as far as they are read.
+
+use std::borrow::Cow;
+
+use sabir_core::event::{Plan, PlanItem, PlanStatus, Text, Usage, UsageScope};
+use sabir_core::history::Spent;
+use sabir_core::json::{self, Str, Unread};
+use sabir_core::time::Timestamp;
+use serde::Deserialize;
+use serde::de::Deserializer;
+use serde_json::value::RawValue;
+
+/// A part of a message.
+#[derive(Deserialize)]
+pub(crate) struct Part<'a> {
+    #[serde(borrow)]
+    pub(crate) r#type: Str<'a>,
+    #[serde(borrow)]
+    pub(crate) id: Option<Str<'a>>,
+    #[serde(borrow, rename = "messageID")]
+    pub(crate) message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionID")]
+    pub(crate) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(crate) text: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) time: Option<Span>,
+    #[serde(borrow)]
+    pub(crate) tool: Option<Str<'a>>,
+    #[serde(borrow, rename = "callID")]
+    pub(crate) call_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(crate) state: Option<ToolState<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) reason: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) tokens: Option<Tokens>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) cost: Option<f64>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) files: Option<Vec<Str<'a>>>,
+}
+
+/// When something began and ended, in milliseconds since 1970.
+#[derive(Deserialize, Clone, Copy, Default)]
+pub(crate) struct Span {
+    start: Option<i64>,
+    end: Option<i64>,
+}
+
+impl Span {
+    pub(crate) fn start(self) -> Option<Timestamp> {
+        self.start.and_then(Timestamp::from_millis)
+    }
+
+    pub(crate) fn end(self) -> Option<Timestamp> {
+        self.end.and_then(Timestamp::from_millis)
+    }
+}
+
+/// How far a tool call is.
+#[derive(Deserialize)]
+pub(crate) struct ToolState<'a> {
+    #[serde(borrow)]
+    pub(crate) status: Str<'a>,
+    #[serde(borrow)]
+    pub(crate) input: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) output: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) error: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) title: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(crate) metadata: Option<Unread<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) time: Option<Span>,
+}
+
+/// What tools say beside their output; each tool has its own fields.
+#[derive(Deserialize, Default)]
+pub(crate) struct Metadata<'a> {
+    #[serde(default)]
+    pub(crate) exit: Exit,
+    /// The output so far, of a command that runs.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) output: Option<Text<'a>>,
+    /// The session of a sub-agent.
+    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
+    pub(crate) session_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) todos: Option<Vec<Todo<'a>>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) filepath: Option<Str<'a>>,
+    /// Whether the file was there before it was written.
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) exists: Option<bool>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) filediff: Option<FileDiff<'a>>,
+    /// Of several edits of one call.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) results: Option<Vec<Edited<'a>>>,
+    /// Of a patch.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) files: Option<Vec<FileDiff<'a>>>,
+}
+
+/// One of several edits.
+#[derive(Deserialize)]
+pub(crate) struct Edited<'a> {
+    #[serde(borrow)]
+    pub(crate) filediff: Option<FileDiff<'a>>,
+}
+
+/// A change of a file.
+#[derive(Deserialize)]
+pub(crate) struct FileDiff<'a> {
+    #[serde(borrow, alias = "filePath")]
+    pub(crate) file: Str<'a>,
+    #[serde(borrow, alias = "diff")]
+    pub(crate) patch: Option<Str<'a>>,
+    pub(crate) additions: Option<u64>,
+    pub(crate) deletions: Option<u64>,
+    #[serde(borrow)]
+    pub(crate) r#type: Option<Str<'a>>,
+    #[serde(borrow, rename = "movePath")]
+    pub(crate) move_path: Option<Str<'a>>,
+}
+
+/// The exit code of a command: other tools have none, and a command that was stopped has `null`.
+#[derive(Default, Clone, Copy)]
+pub(crate) enum Exit {
+    #[default]
+    Absent,
+    Stopped,
+    Code(i32),
+}
+
+impl<'de> Deserialize<'de> for Exit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code: Option<i32> = json::lenient(deserializer)?;
+        Ok(code.map_or(Self::Stopped, Self::Code))
+    }
+}
+
+/// A step of the agent's plan.
+#[derive(Deserialize)]
+pub(crate) struct Todo<'a> {
+    #[serde(borrow)]
+    content: Str<'a>,
+    #[serde(borrow)]
+    status: Option<Str<'a>>,
+}
+
+/// The plan as an event.
+pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
+    let item = |todo: Todo<'a>| {
+        let status = match todo.status.as_deref() {
+            Some("in_progress") => PlanStatus::InProgress,
+            Some("completed") => PlanStatus::Completed,
+            Some("cancelled") => PlanStatus::Cancelled,
+            _ => PlanStatus::Pending,
+        };
+        PlanItem { text: todo.content.0, status }
+    };
+    Plan::new(todos.into_iter().map(item).collect())
+}
+
+/// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
+#[derive(Deserialize, Clone, Copy)]
+pub(crate) struct Tokens {
+    input: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+    cache: Option<Cache>,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct Cache {
+    read: Option<u64>,
+    write: Option<u64>,
+}
+
+impl From<Tokens> for Spent {
+    fn from(tokens: Tokens) -> Self {
+        let (cache, reasoning) = (tokens.cache.unwrap_or_default(), tokens.reasoning.unwrap_or(0));
+        Self {
+            input: tokens.input.unwrap_or(0),
+            cache_read: cache.read.unwrap_or(0),
+            cache_write: cache.write.unwrap_or(0),
+            output: tokens.output.unwrap_or(0).saturating_add(reasoning),
+            cache_write_1h: 0,
+            reasoning,
+        }
+    }
+}
+
+impl Tokens {
+    /// The event; `None` when there are no figures, which are written as zeros.
+    pub(crate) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<Usage<'_>> {
+        let cache = self.cache.unwrap_or_default();
+        let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
+        if classes.into_iter().flatten().all(|count| count == 0) {
+            return None;
+        }
+        Some(
+            Usage::new(UsageScope::Message)
+                .input_tokens(self.input)
+                .output_tokens(self.output.map(|output| output.saturating_add(self.reasoning.unwrap_or(0))))
+                .cache_read_tokens(cache.read)
+                .cache_write_tokens(cache.write)
+                .reasoning_tokens(self.reasoning)
+                // A model without a price costs 0 in the agent's book; that is not knowing, not free.
+                .cost_usd(cost.filter(|cost| *cost > 0.0))
+                .model(model),
+        )
+    }
+}
+
+/// An error by name.
+#[derive(Deserialize)]
+pub(crate) struct Failure<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Str<'a>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) data: Option<FailureData<'a>>,
+}
+
+/// What is known of an error.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FailureData<'a> {
+    #[serde(borrow)]
+    pub(crate) message: Option<Str<'a>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) status_code: Option<u16>,
+}

@@ -1,0 +1,110 @@
+//! Qwen Code (`qwen -p`).
+//!
+//! | dialect | command line |
+//! |---|---|
+//! | stream-json | `--output-format stream-json [--include-partial-messages]` |
+//! | | `--output-format json`: the lines of stream-json as one array |
+//! | history | the log that it keeps in `chats/` |
+//! | text | `--output-format text` |
+
+mod command;
+mod ending;
+mod figures;
+mod history;
+mod lane;
+mod stream;
+mod tools;
+mod wire;
+
+use serde::Deserialize;
+
+use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
+use sabir_core::dialect::text;
+use sabir_core::json::{self, Str};
+
+/// The agent.
+pub fn agent() -> Agent {
+    Agent::new("qwen", "Qwen Code")
+        .aliases(["qwen-code"])
+        .dialect(DialectSpec::json(
+            "stream-json",
+            "one JSON object per line or all in one array, with or without partial messages",
+            detect,
+            stream::Stream::default,
+        ))
+        .log(history::log())
+        .dialect(text::dialect_of(|| text::WithEnding::new(ending::with_exit_code)))
+        .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
+        .launch(command::launch())
+        .shapes(include_str!("qwen/shapes.txt"))
+}
+
+/// The types are those of Claude Code; these fields are its own, or those that it leaves out.
+fn detect(line: &str) -> Confidence {
+    use serde::de::IgnoredAny;
+    #[derive(Deserialize)]
+    struct Probe<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+        #[serde(borrow, default)]
+        subtype: Option<Str<'a>>,
+        uuid: Option<IgnoredAny>,
+        #[serde(rename = "sessionId")]
+        log_session_id: Option<IgnoredAny>,
+        qwen_code_version: Option<IgnoredAny>,
+        data: Option<IgnoredAny>,
+        permission_denials: Option<IgnoredAny>,
+        total_cost_usd: Option<IgnoredAny>,
+        #[serde(rename = "modelUsage")]
+        model_usage: Option<IgnoredAny>,
+        message: Option<IgnoredAny>,
+        #[serde(borrow, default, deserialize_with = "json::lenient")]
+        event: Option<Event<'a>>,
+        api_message_id: Option<IgnoredAny>,
+        request_id: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow)]
+        r#type: Str<'a>,
+    }
+    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some() && probe.log_session_id.is_none())
+    else {
+        return Confidence::None;
+    };
+    match (&*probe.r#type, probe.subtype.as_deref()) {
+        ("system", Some("init")) => Confidence::certain_if(probe.qwen_code_version.is_some()),
+        ("system", Some("retry" | "task_started" | "task_notification")) => Confidence::certain_if(probe.data.is_some()),
+        ("stream_event", _) if probe.event.as_ref().is_some_and(|event| &*event.r#type == "goal_state") => Confidence::Certain,
+        ("stream_event", _) => maybe(probe.event.is_some() && probe.api_message_id.is_none()),
+        ("assistant" | "user", _) => maybe(probe.message.is_some() && probe.request_id.is_none()),
+        ("result", Some(_)) => {
+            maybe(probe.permission_denials.is_some() && probe.total_cost_usd.is_none() && probe.model_usage.is_none())
+        }
+        _ => Confidence::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::detect;
+    use sabir_core::agent::Confidence;
+
+    #[test]
+    fn only_its_own_lines_are_sure() {
+        for (rest, want) in [
+            (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"0.24.4""#, Confidence::Certain),
+            (r#""type":"system","subtype":"init","slash_commands":[]"#, Confidence::None),
+            (r#""type":"stream_event","event":{"type":"goal_state"}"#, Confidence::Certain),
+            (r#""type":"stream_event","event":{"type":"message_stop"}"#, Confidence::Possible),
+            (r#""type":"system","subtype":"retry","data":{}"#, Confidence::Certain),
+            (r#""type":"user","message":{}"#, Confidence::Possible),
+            (r#""type":"user","message":{},"sessionId":"s""#, Confidence::None),
+            (r#""type":"result","subtype":"success","permission_denials":[]"#, Confidence::Possible),
+            (r#""type":"result","subtype":"success","permission_denials":[],"total_cost_usd":0.1"#, Confidence::None),
+        ] {
+            assert_eq!(detect(&format!(r#"{{"uuid":"u",{rest}}}"#)), want, "{rest}");
+        }
+    }
+}

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
-use sabir_hub::log::Log;
-use sabir_hub::log::memory::Memory;
+use sabir_hub::store::memory::MemoryStore;
 use sabir_hub::{Limits, Settings};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -20,7 +19,7 @@ use tokio::sync::mpsc;
 struct Target {
     runtime: Runtime,
     address: SocketAddr,
-    log: Arc<Memory>,
+    store: Arc<MemoryStore>,
     cases: AtomicU64,
 }
 
@@ -35,21 +34,19 @@ impl Target {
         let runtime = Runtime::new().expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let log = Arc::new(Memory::default());
+        let store = Arc::new(MemoryStore::default());
         let settings = Settings {
             folder: std::env::temp_dir().join(format!("sabir-fuzz-{}", std::process::id())),
-            open: true,
+            allow_anonymous: true,
             hosts: Vec::new(),
             origins: Vec::new(),
             limits: Limits { requests_per_second: u32::MAX, ..Limits::default() },
-            entrance: None,
-            local: false,
-            notes: mpsc::channel(1).0,
+            one_time_tokens: None,
+            diagnostics: mpsc::channel(1).0,
         };
         std::fs::create_dir_all(&settings.folder).expect("a folder");
-        let kept: Arc<dyn Log> = Arc::clone(&log) as _;
-        runtime.spawn(sabir_hub::serve(listener, kept, settings, None, std::future::pending()));
-        Self { runtime, address, log, cases: AtomicU64::new(0) }
+        runtime.spawn(sabir_hub::serve(listener, Arc::clone(&store), settings, None, std::future::pending()));
+        Self { runtime, address, store, cases: AtomicU64::new(0) }
     }
 }
 
@@ -57,5 +54,5 @@ fuzz_target!(|bytes: &[u8]| {
     static TARGET: OnceLock<Target> = OnceLock::new();
     let target = TARGET.get_or_init(Target::start);
     let name = format!("s{}", target.cases.fetch_add(1, Ordering::Relaxed));
-    target.runtime.block_on(script::run(target.address, &*target.log, &name, bytes));
+    target.runtime.block_on(script::run(target.address, &*target.store, &name, bytes));
 });

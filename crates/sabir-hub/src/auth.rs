@@ -1,7 +1,7 @@
-//! Who may do what.
+//! Authentication and authorization.
 //!
-//! The hub has a table of the tokens that it knows, which is looked at again every second: a token that was made beside it
-//! is good at once (an id that is not known is looked up), and one that was revoked ends its connections.
+//! The [`Authenticator`] caches the tokens of the store and reads them again every second. A token that was created by another
+//! process is valid at once, because an unknown id triggers a read, and revoking a token ends its connections.
 
 pub(crate) mod cookie;
 pub mod token;
@@ -17,180 +17,166 @@ use sabir_core::time::Timestamp;
 use sabir_protocol::{Code, Refusal, SessionId};
 use tokio::sync::watch;
 
-use crate::clock::now;
-use crate::log::Log;
+use crate::now;
+use crate::store::TokenStore;
 use token::{Scope, Token};
 
-/// How often it is looked whether tokens have changed.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which the cached tokens are read again.
+pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Somebody who asks, and what it may do.
+/// The identity behind a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Visitor {
-    /// Somebody with a token.
-    Holder(Arc<Token>),
-    /// Anybody, where the hub was told to take anybody.
-    Anybody(IpAddr),
+pub(crate) enum Principal {
+    /// Holder of a token.
+    Token(Arc<Token>),
+    /// A client of a hub that accepts requests without a token.
+    Anonymous(IpAddr),
 }
 
-/// What somebody wants to do.
+/// An action that requires a scope.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Deed<'a> {
-    /// Write the log of a session and read it back, and get its orders.
+pub(crate) enum Permission<'a> {
+    /// Write a session, read it back, and receive its commands.
     Write(&'a SessionId),
-    /// See sessions.
-    See,
-    /// Give orders.
-    Order,
+    /// View sessions.
+    View,
+    /// Send commands.
+    Command,
 }
 
-impl Visitor {
-    /// Whether it may.
-    pub(crate) fn may(&self, deed: Deed<'_>) -> Result<(), Refusal> {
-        let Self::Holder(token) = self else { return Ok(()) };
-        let covers = |scope: &Scope| match (scope, deed) {
-            (Scope::Runner(session), Deed::Write(wanted)) => session == wanted,
-            (Scope::Watch | Scope::Operate, Deed::See) | (Scope::Operate, Deed::Order) => true,
+impl Principal {
+    /// Refuses a permission that no scope of the token includes.
+    pub(crate) fn authorize(&self, permission: Permission<'_>) -> Result<(), Refusal> {
+        let Self::Token(token) = self else { return Ok(()) };
+        let includes = |scope: &Scope| match (scope, permission) {
+            (Scope::Runner(session), Permission::Write(wanted)) => session == wanted,
+            (Scope::Watch | Scope::Operate, Permission::View) | (Scope::Operate, Permission::Command) => true,
             _ => false,
         };
-        let forbidden = || Refusal::new(Code::Forbidden, "the token is for something else");
-        token.scopes.iter().any(covers).then_some(()).ok_or_else(forbidden)
+        let forbidden = || Refusal::new(Code::Forbidden, "the token lacks the required scope");
+        token.scopes.iter().any(includes).then_some(()).ok_or_else(forbidden)
     }
 
-    /// Its name in audit lines.
-    pub(crate) fn name(&self) -> String {
+    /// Name in the audit log.
+    pub(crate) fn audit_name(&self) -> String {
         match self {
-            Self::Holder(token) => format!("token {}", token.id),
-            Self::Anybody(address) => format!("anybody at {address}"),
+            Self::Token(token) => format!("token {}", token.id),
+            Self::Anonymous(address) => format!("anybody at {address}"),
         }
     }
 
-    /// Whose requests are counted together.
-    pub(crate) fn key(&self) -> String {
+    /// Key of the rate limit.
+    pub(crate) fn rate_limit_key(&self) -> String {
         match self {
-            Self::Holder(token) => token.id.clone(),
-            Self::Anybody(address) => address.to_string(),
+            Self::Token(token) => token.id.clone(),
+            Self::Anonymous(address) => address.to_string(),
         }
     }
 }
 
-fn unknown() -> Refusal {
-    Refusal::new(Code::Unauthorized, "the token is not known, is revoked, or has run out")
+fn invalid_token() -> Refusal {
+    Refusal::new(Code::Unauthorized, "the token is unknown, revoked or expired")
 }
 
 /// The token in the `Authorization` header or, without one, in the session cookie of the web UI.
 fn presented(parts: &Parts) -> Result<&str, Refusal> {
     let Some(value) = parts.headers.get(header::AUTHORIZATION) else {
-        let missing = || Refusal::new(Code::Unauthorized, "a token is needed: Authorization: Bearer TOKEN");
-        let whole = cookie::token(&parts.headers).ok_or_else(missing)?;
+        let missing = || Refusal::new(Code::Unauthorized, "a token is required: Authorization: Bearer TOKEN");
+        let secret = cookie::token(&parts.headers).ok_or_else(missing)?;
         if !cookie::is_same_origin(&parts.method, &parts.headers) {
-            let what = "the session cookie is only accepted from the hub's own pages";
-            return Err(Refusal::new(Code::Forbidden, what));
+            let message = "the session cookie is only accepted from the hub's own pages";
+            return Err(Refusal::new(Code::Forbidden, message));
         }
-        return Ok(whole);
+        return Ok(secret);
     };
-    let (scheme, whole) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(unknown)?;
-    if scheme.eq_ignore_ascii_case("bearer") { Ok(whole.trim()) } else { Err(unknown()) }
+    let (scheme, secret) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(invalid_token)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(secret.trim()) } else { Err(invalid_token()) }
 }
 
-type Table = Arc<HashMap<String, Arc<Token>>>;
+type TokenTable = Arc<HashMap<String, Arc<Token>>>;
 
-/// The tokens that are known.
+/// Authenticates requests against a cache of the stored tokens.
 #[derive(Clone)]
-pub(crate) struct Gate {
-    /// Nobody needs a token.
-    open: bool,
-    log: Arc<dyn Log>,
-    table: watch::Sender<Table>,
+pub(crate) struct Authenticator {
+    allow_anonymous: bool,
+    store: Arc<dyn TokenStore>,
+    tokens: watch::Sender<TokenTable>,
 }
 
-impl Gate {
-    pub(crate) fn new(log: Arc<dyn Log>, open: bool) -> Self {
-        Self { open, log, table: watch::channel(Table::default()).0 }
+impl Authenticator {
+    pub(crate) fn new(store: Arc<dyn TokenStore>, allow_anonymous: bool) -> Self {
+        Self { allow_anonymous, store, tokens: watch::channel(TokenTable::default()).0 }
     }
 
-    /// Authenticates a request without asking the log: `None` for the id of a token that is not in the table.
-    pub(crate) fn known(&self, parts: &Parts, from: IpAddr) -> Result<Option<Visitor>, Refusal> {
-        if self.open {
-            return Ok(Some(Visitor::Anybody(from)));
+    /// Authenticates a request without reading the store: `None` if the id of its token is not cached.
+    pub(crate) fn authenticate_cached(&self, parts: &Parts, address: IpAddr) -> Result<Option<Principal>, Refusal> {
+        if self.allow_anonymous {
+            return Ok(Some(Principal::Anonymous(address)));
         }
-        Ok(self.find(presented(parts)?)?.map(Visitor::Holder))
+        Ok(self.find(presented(parts)?)?.map(Principal::Token))
     }
 
-    /// Authenticates a request. Reads the tokens again, since the token may have been created a moment ago.
-    pub(crate) async fn look_up(&self, parts: &Parts, from: IpAddr) -> Result<Visitor, Refusal> {
-        self.look().await?;
-        self.known(parts, from)?.ok_or_else(unknown)
+    /// Authenticates a request after reading the stored tokens, since its token may be new.
+    pub(crate) async fn authenticate(&self, parts: &Parts, address: IpAddr) -> Result<Principal, Refusal> {
+        self.refresh().await?;
+        self.authenticate_cached(parts, address)?.ok_or_else(invalid_token)
     }
 
-    /// The token with this text, if it may be used now.
-    pub(crate) async fn holder(&self, whole: &str) -> Result<Arc<Token>, Refusal> {
-        if let Some(token) = self.find(whole)? {
+    /// The token with this secret, if it is valid.
+    pub(crate) async fn verify(&self, secret: &str) -> Result<Arc<Token>, Refusal> {
+        if let Some(token) = self.find(secret)? {
             return Ok(token);
         }
-        self.look().await?;
-        self.find(whole)?.ok_or_else(unknown)
+        self.refresh().await?;
+        self.find(secret)?.ok_or_else(invalid_token)
     }
 
-    /// The token with this text: `None` if its id is not in the table, an error if it may not be used.
-    fn find(&self, whole: &str) -> Result<Option<Arc<Token>>, Refusal> {
-        let id = token::id(whole).ok_or_else(unknown)?;
-        let Some(token) = self.table.borrow().get(id).cloned() else { return Ok(None) };
-        if token.is_of(whole) && token.is_good(now()) { Ok(Some(token)) } else { Err(unknown()) }
+    /// The token with this secret: `None` if its id is not cached, an error if it is not valid.
+    fn find(&self, secret: &str) -> Result<Option<Arc<Token>>, Refusal> {
+        let id = token::id(secret).ok_or_else(invalid_token)?;
+        let Some(token) = self.tokens.borrow().get(id).cloned() else { return Ok(None) };
+        if token.has_secret(secret) && token.is_valid(now()) { Ok(Some(token)) } else { Err(invalid_token()) }
     }
 
-    /// Reads the tokens again.
-    pub(crate) async fn look(&self) -> Result<(), Refusal> {
-        let tokens = self.log.tokens().await?;
+    /// Reads the stored tokens into the cache.
+    pub(crate) async fn refresh(&self) -> Result<(), Refusal> {
+        let tokens = self.store.tokens().await?;
         let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
-        self.table.send_if_modified(|known| {
-            let changed = **known != table;
+        self.tokens.send_if_modified(|cached| {
+            let changed = **cached != table;
             if changed {
-                *known = Arc::new(table);
+                *cached = Arc::new(table);
             }
             changed
         });
         Ok(())
     }
 
-    /// Looks again and again, for as long as the hub runs.
-    pub(crate) async fn keep_looking(self) {
-        let mut every = tokio::time::interval(LOOK);
-        every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    /// Waits until the principal's token is revoked, expires, or is deleted.
+    pub(crate) async fn until_revoked(&self, principal: &Principal) -> Refusal {
+        let Principal::Token(token) = principal else { return std::future::pending().await };
+        let mut changes = self.tokens.subscribe();
         loop {
-            every.tick().await;
-            // What can't be read now stays as it was known.
-            let _ = self.look().await;
-        }
-    }
-
-    /// Waits until a visitor may not stay any longer.
-    pub(crate) async fn turned_away(&self, visitor: &Visitor) -> Refusal {
-        let Visitor::Holder(token) = visitor else { return std::future::pending().await };
-        let mut changes = self.table.subscribe();
-        loop {
-            let known = changes.borrow_and_update().get(&token.id).cloned();
-            let moment = now();
-            // A token that is not in the table was removed with all that is known of it.
-            let good = known.as_ref().is_some_and(|known| known.is_good(moment));
-            if !good {
-                return Refusal::new(Code::Unauthorized, "the token is revoked or has run out");
+            let current = changes.borrow_and_update().get(&token.id).cloned();
+            let time = now();
+            if current.is_none_or(|current| !current.is_valid(time)) {
+                return Refusal::new(Code::Unauthorized, "the token was revoked or has expired");
             }
-            let end = async {
+            let expired = async {
                 match token.expires {
-                    Some(expires) => tokio::time::sleep(until(moment, expires)).await,
+                    Some(expires) => tokio::time::sleep(until(time, expires)).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return std::future::pending().await },
-                () = end => {}
+                () = expired => {}
             }
         }
     }
 }
 
-/// How long until a time; at most a minute, since clocks are set and machines sleep.
+/// Time from `now` to `then`, at most a minute, because clocks are adjusted and machines suspended.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(60))
 }

@@ -1,159 +1,168 @@
-//! What shells send: `docs/shell-protocol.md`, the part of the hub.
+//! The hub's side of the runner protocol, see `docs/shell-protocol.md`.
 //!
 //! ```text
-//!   frame ──► room ──► decode ──► look at numbers ──► Log::append ─ ─ ─► ack
-//!             (a share of the memory                  (several on the    (after the commit)
-//!              for all batches)                        way, in order)
+//!   frame ──► batch memory ──► decode ──► check numbers ──► MessageWriter::append ─ ─ ─► ack
+//!             (limits all batches)                          (pipelined, in order)        (after the commit)
 //! ```
 
-mod connection;
 pub(crate) mod http;
+pub(crate) mod websocket;
+
+use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::http::HeaderValue;
-use axum::response::Response;
-use sabir_protocol::batch::{self, HEAD, NotABatch};
+use sabir_protocol::batch::{self, NotABatch};
 use sabir_protocol::envelope::read;
-use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SUBPROTOCOL, SessionId, VERSION};
+use sabir_protocol::{Code, Hello, MAX_MESSAGE, Order, Refusal, SessionId, Taken, VERSION, Welcome};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::auth::Deed;
-use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::rules::size;
-use crate::log::{Append, Appended, Trouble};
+use crate::audit::AuditEntry;
+use crate::error::StoreError;
+use crate::extract::Runner;
+use crate::now;
+use crate::state::{AppState, ReportError as _, stopping};
+use crate::store::{AppendRequest, AppendResult, OpenResult, encoded_size};
 
-/// The WebSocket of a shell.
-#[utoipa::path(
-    get,
-    path = "/v1/shells/{session}",
-    operation_id = "shellSocket",
-    tag = "shells",
-    params(("session" = String, Path, description = "The session")),
-    responses(
-        (status = 101, description = "The WebSocket, which docs/shell-protocol.md describes"),
-        (status = 400, description = "Not an upgrade"),
-        (status = 401, description = "A token is needed"),
-        (status = 403, description = "The token is for something else"),
-        (status = 426, description = "No version that both speak"),
-        (status = 429, description = "Too many requests"),
-    ),
-    security(("token" = []))
-)]
-pub(crate) async fn socket(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    let mut upgrade = upgrade.map_err(|_| malformed("this is the address of a WebSocket"))?;
-    if !upgrade.requested_protocols().any(|offered| offered == SUBPROTOCOL) {
-        return Err(version().into());
-    }
-    upgrade.set_selected_protocol(HeaderValue::from_static(SUBPROTOCOL));
-    // A frame may be larger than a batch, so that what is too large is told in the words of the protocol. Who sends even
-    // more is cut off.
-    let largest = 2 * hub.limits.batch_bytes + HEAD;
-    let upgrade = upgrade.max_message_size(largest).max_frame_size(largest).read_buffer_size(16 << 10).write_buffer_size(0);
-    Ok(upgrade.on_upgrade(move |socket| connection::serve(hub, socket, session, asker)))
-}
+/// Maximum size of the pending commands in one welcome. Only sessions of earlier versions can have more.
+const MAX_WELCOME_BYTES: usize = MAX_MESSAGE + MAX_MESSAGE / 2;
+/// Maximum length of the reason in the outcome of a command, in characters.
+const MAX_REASON_CHARS: usize = 2_000;
 
-fn version() -> Refusal {
-    let refusal = Refusal::new(Code::Version, "the hub speaks another version of the protocol");
+fn unsupported_version() -> Refusal {
+    let refusal = Refusal::new(Code::Version, "the hub does not support this protocol version");
     Refusal { versions: vec![VERSION], ..refusal }
 }
 
-/// What of a hello can't be.
 fn check_hello(hello: &Hello, session: &SessionId) -> Result<(), Refusal> {
-    let wrong = |what: &str| Err(Refusal::new(Code::Malformed, what));
+    let invalid = |message: &str| Err(Refusal::new(Code::Malformed, message));
     if hello.session != *session {
-        return wrong("the hello is of another session than the address");
+        return invalid("the hello is for another session than the path");
     }
     check_writer(&hello.writer)?;
     if hello.takes.len() > 32 || hello.takes.iter().any(|kind| kind.len() > 64) {
-        return wrong("takes has too many kinds");
+        return invalid("takes has too many or too long kinds");
     }
     if [&hello.agent, &hello.shell].into_iter().flatten().any(|name| name.len() > 256) {
-        return wrong("a name is too long");
+        return invalid("agent or shell is too long");
     }
     Ok(())
 }
 
 fn check_writer(writer: &str) -> Result<(), Refusal> {
-    let plain = (1..=64).contains(&writer.len()) && writer.bytes().all(|byte| byte.is_ascii_graphic());
-    plain.then_some(()).ok_or_else(|| Refusal::new(Code::Malformed, "the id of a writer has 1 to 64 visible characters"))
+    let is_valid = (1..=64).contains(&writer.len()) && writer.bytes().all(|byte| byte.is_ascii_graphic());
+    is_valid.then_some(()).ok_or_else(|| Refusal::new(Code::Malformed, "a writer id has 1 to 64 visible ASCII characters"))
 }
 
-/// Bytes of pending orders in one welcome. More of them wait only in sessions of earlier versions.
-const WELCOME_ORDERS: usize = MAX_MESSAGE + MAX_MESSAGE / 2;
+/// An opened session.
+struct Opened {
+    welcome: Welcome,
+    /// Number of the connection.
+    connection: u64,
+}
 
-/// Leaves as many orders as fit in a welcome, and at least one.
-fn fit_welcome(orders: &mut Vec<Order>) {
+/// Opens the session of a runner.
+async fn open(runner: &Runner, hello: Hello, connection: bool) -> Result<Opened, Refusal> {
+    let state = &runner.state;
+    check_hello(&hello, &runner.session)?;
+    match runner.store.messages.open_session(hello, connection).await.report(state)? {
+        OpenResult::Welcome { epoch, last, connection, commands } => {
+            let heartbeat_seconds = u32::try_from(state.limits.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX);
+            let max_batch_bytes = u32::try_from(state.limits.batch_bytes).unwrap_or(u32::MAX);
+            let welcome = Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders: fit_welcome(commands) };
+            Ok(Opened { welcome, connection })
+        }
+        OpenResult::Refused(refusal) => {
+            state.metrics.refused.add(1);
+            Err(refusal)
+        }
+    }
+}
+
+/// The first commands that fit in a welcome, at least one.
+fn fit_welcome(mut commands: Vec<Order>) -> Vec<Order> {
     let mut bytes = 0;
-    let fits = |order: &&Order| {
+    let fits = |command: &&Order| {
         let is_first = bytes == 0;
-        bytes += size(order);
-        is_first || bytes <= WELCOME_ORDERS
+        bytes += encoded_size(command);
+        is_first || bytes <= MAX_WELCOME_BYTES
     };
-    let count = orders.iter().take_while(fits).count();
-    orders.truncate(count);
+    let count = commands.iter().take_while(fits).count();
+    commands.truncate(count);
+    commands
 }
 
-/// A batch that may be applied, with its share of the room.
-struct Ready {
-    append: Append,
-    room: OwnedSemaphorePermit,
+/// A checked batch, and its share of the batch memory.
+struct CheckedBatch {
+    request: AppendRequest,
+    memory: OwnedSemaphorePermit,
 }
 
-/// Takes a batch apart and looks at every message of it.
-async fn ready(hub: &Hub, frame: &[u8], session: &SessionId, writer: &str, epoch: u32) -> Result<Ready, Refusal> {
-    let limit = hub.limits.batch_bytes;
-    // The messages as they are, however small the frame is: that is what has to fit.
-    let promised = frame.get(20..24).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let room = u32::try_from((promised as usize).min(limit).div_ceil(1 << 10).max(1)).unwrap_or(u32::MAX);
-    let closed = |_| Refusal::new(Code::Unavailable, "the hub is about to stop");
-    let room = std::sync::Arc::clone(&hub.room).acquire_many_owned(room).await.map_err(closed)?;
-    let batch = batch::decode(frame, limit).map_err(|wrong| match wrong {
-        NotABatch::Malformed(_) => Refusal::new(Code::Malformed, wrong.to_string()),
-        NotABatch::TooLarge => Refusal::new(Code::TooLarge, format!("a batch has at most {limit} bytes")),
+/// Decodes a batch and checks its messages.
+async fn check_batch(runner: &Runner, frame: &[u8], writer: &str, epoch: u32) -> Result<CheckedBatch, Refusal> {
+    let Runner { state, session, .. } = runner;
+    let limit = state.limits.batch_bytes;
+    // Reserve memory for the uncompressed messages, whose size is in the header.
+    let size = frame.get(20..24).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let kib = u32::try_from((size as usize).min(limit).div_ceil(1 << 10).max(1)).unwrap_or(u32::MAX);
+    let memory = Arc::clone(&state.batch_memory).acquire_many_owned(kib).await.map_err(|_| stopping())?;
+    let batch = batch::decode(frame, limit).map_err(|error| match error {
+        NotABatch::Malformed(_) => Refusal::new(Code::Malformed, error.to_string()),
+        NotABatch::TooLarge => Refusal::new(Code::TooLarge, format!("a batch may have at most {limit} bytes")),
     })?;
     let mut messages = Vec::with_capacity(batch.count as usize);
     for (seq, line) in (batch.first..).zip(batch.messages()) {
-        check(line, session, seq).map_err(|what| Refusal::new(Code::Malformed, format!("message {seq}: {what}")))?;
+        check_message(line, session, seq).map_err(|error| Refusal::new(Code::Malformed, format!("message {seq}: {error}")))?;
         messages.push(Bytes::copy_from_slice(line));
     }
-    let append = Append { session: session.clone(), writer: writer.to_owned(), epoch, first: batch.first, messages };
-    Ok(Ready { append, room })
+    let request = AppendRequest { session: session.clone(), writer: writer.to_owned(), epoch, first: batch.first, messages };
+    Ok(CheckedBatch { request, memory })
 }
 
-fn check(line: &[u8], session: &SessionId, seq: u64) -> Result<(), &'static str> {
+fn check_message(line: &[u8], session: &SessionId, seq: u64) -> Result<(), &'static str> {
     if line.len() > MAX_MESSAGE {
-        return Err("it is too long");
+        return Err("too long");
     }
     let number = read::check(line, session.as_str())?;
-    if number == seq { Ok(()) } else { Err("it has another number") }
+    if number == seq { Ok(()) } else { Err("wrong number") }
 }
 
-/// What is to be done once it is known what became of a batch.
-fn settle(hub: &Hub, append: &Append, appended: Result<Appended, Trouble>) -> Result<Appended, Refusal> {
-    let appended = appended.map_err(|trouble| hub.trouble(trouble))?;
-    match &appended {
-        Appended::Kept { new, .. } => {
-            let known = append.messages.len() - new;
-            hub.counts.repeated.add(known as u64);
-            let lines = append.messages.get(known..).filter(|lines| !lines.is_empty());
-            if let Some(lines) = lines {
-                hub.counts.batches.add(1);
-                hub.counts.messages.add(lines.len() as u64);
-                hub.counts.message_bytes.add(lines.iter().map(|line| line.len() as u64).sum());
-                hub.live.published(&append.session, append.first + known as u64, lines);
+/// Counts the result of an append, and publishes new messages to the live cache.
+fn finish_append(
+    state: &AppState,
+    request: &AppendRequest,
+    result: Result<AppendResult, StoreError>,
+) -> Result<AppendResult, Refusal> {
+    let result = result.report(state)?;
+    match &result {
+        AppendResult::Stored { new, .. } => {
+            let repeated = request.messages.len() - new;
+            state.metrics.repeated_messages.add(repeated as u64);
+            if let Some(lines) = request.messages.get(repeated..).filter(|lines| !lines.is_empty()) {
+                state.metrics.batches.add(1);
+                state.metrics.messages.add(lines.len() as u64);
+                state.metrics.message_bytes.add(lines.iter().map(|line| line.len() as u64).sum());
+                state.live.publish(&request.session, request.first + repeated as u64, lines);
             }
         }
-        Appended::Gap { .. } => hub.counts.gaps.add(1),
-        Appended::Refused(_) => hub.counts.refused.add(1),
+        AppendResult::Gap { .. } => state.metrics.gaps.add(1),
+        AppendResult::Refused(_) => state.metrics.refused.add(1),
     }
-    Ok(appended)
+    Ok(result)
+}
+
+/// Stores and audits the outcome of a command.
+async fn resolve_command(runner: &Runner, mut taken: Taken) -> Result<(), Refusal> {
+    let state = &runner.state;
+    if let Some(reason) = taken.reason.take() {
+        taken.reason = Some(reason.chars().take(MAX_REASON_CHARS).collect());
+    }
+    let (number, accepted) = (taken.order, taken.accepted);
+    // Outcomes of unknown or resolved commands are ignored, because runners may send them again after reconnecting.
+    if runner.store.commands.resolve_command(&runner.session, taken, now()).await.report(state)? {
+        let (session, order) = (Some(runner.session.as_str()), Some(number));
+        let (who, what, accepted) = ("shell", "taken", Some(accepted));
+        let entry = AuditEntry { who, what, session, order, accepted, ..AuditEntry::default() };
+        state.check_audit(state.audit.append(&entry).await);
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Everything that can be asked, as a document that is made from the code.
+//! OpenAPI document, generated from the handlers.
 
 use std::collections::BTreeMap;
 
@@ -7,48 +7,49 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{RefOr, Response};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
-use crate::{api, artifact, control, entrance, ingest, message, metrics, usage, watch};
+use crate::{artifacts, commands, events, ingest, login, metrics, sessions, subscribe, usage};
 
-/// The document.
+/// The document. Deprecated routes are not in it.
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Sabir hub", description = "Logs of coding agents: kept, shown live, and steered."),
+    info(title = "Sabir hub", description = "Stores sessions of coding agents, streams them live, and passes commands to them."),
     paths(
-        ingest::socket,
+        ingest::websocket::connect,
         ingest::http::hello,
         ingest::http::batches,
-        ingest::http::orders,
+        ingest::http::commands,
         ingest::http::log,
         ingest::http::taken,
-        api::sessions,
-        api::agents,
-        api::session,
-        api::result,
-        api::log,
-        api::health,
-        entrance::me,
-        entrance::enter,
-        entrance::login_method,
-        entrance::login,
-        entrance::logout,
+        sessions::list,
+        sessions::agents,
+        sessions::get,
+        sessions::results,
+        sessions::log,
+        metrics::health,
+        metrics::metrics,
+        login::me,
+        login::enter,
+        login::login_method,
+        login::login,
+        login::logout,
         usage::usage,
-        message::event,
-        message::line,
-        watch::events,
-        watch::socket,
-        watch::sessions,
-        watch::timeline,
-        control::put,
-        control::list,
-        artifact::declare,
-        artifact::upload,
-        artifact::list,
-        artifact::download,
-        metrics::show,
+        events::event,
+        events::line,
+        subscribe::events,
+        subscribe::websocket,
+        subscribe::list::sessions,
+        subscribe::timeline::timeline,
+        commands::add,
+        commands::list,
+        artifacts::declare,
+        artifacts::upload,
+        artifacts::list,
+        artifacts::download,
     ),
+    security(("token" = [])),
     modifiers(&Bearer)
 )]
-pub(crate) struct Document;
+struct Document;
 
 struct Bearer;
 
@@ -59,24 +60,47 @@ impl Modify for Bearer {
     }
 }
 
-/// What anything that needs a token may be answered.
-pub(crate) enum Refusals {}
+fn responses<const N: usize>(all: [(&str, &str); N]) -> BTreeMap<String, RefOr<Response>> {
+    all.into_iter().map(|(status, description)| (status.to_owned(), RefOr::T(Response::new(description)))).collect()
+}
 
-impl IntoResponses for Refusals {
+/// Errors of every route.
+pub(crate) enum CommonErrors {}
+
+impl IntoResponses for CommonErrors {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        [
-            ("401", "A token is needed"),
-            ("403", "The token is for something else"),
+        responses([
+            ("401", "No valid token"),
+            ("403", "Wrong scope, host or origin"),
             ("429", "Too many requests"),
-            ("503", "Not now"),
-        ]
-        .into_iter()
-        .map(|(status, description)| (status.to_owned(), RefOr::T(Response::new(description))))
-        .collect()
+            ("503", "Temporarily unavailable"),
+        ])
     }
 }
 
-/// Gives the document.
-pub(crate) async fn show() -> Json<utoipa::openapi::OpenApi> {
+/// Errors of routes for one session.
+pub(crate) enum SessionErrors {}
+
+impl IntoResponses for SessionErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = CommonErrors::responses();
+        all.extend(responses([("400", "Malformed request"), ("404", "No such session")]));
+        all
+    }
+}
+
+/// Errors of routes for runners.
+pub(crate) enum RunnerErrors {}
+
+impl IntoResponses for RunnerErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = CommonErrors::responses();
+        all.extend(responses([("400", "Malformed request"), ("426", "No common protocol version")]));
+        all
+    }
+}
+
+/// Returns the document.
+pub(crate) async fn document() -> Json<utoipa::openapi::OpenApi> {
     Json(Document::openapi())
 }

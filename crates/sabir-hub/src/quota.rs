@@ -1,11 +1,11 @@
-//! The size limit of a hub: messages, the word index, artifacts and the audit log share it.
+//! Size limit of a hub, shared by messages, the full-text index, artifacts and the audit log.
 //!
-//! Each part reports its size here, and asks here how much it may still take. The sum may exceed the limit by what is written
-//! between two reports: a few megabytes.
+//! Each part reports its size, and asks how large it may become. The sum may exceed the limit by the data that is written between
+//! two reports: a few megabytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What takes space.
+/// Data that counts towards the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Messages,
@@ -16,7 +16,7 @@ pub(crate) enum Part {
 
 const PARTS: usize = 4;
 
-/// The sizes of the parts, and the limit of their sum.
+/// Sizes of the parts, and the limit of their sum.
 #[derive(Debug)]
 pub struct Quota {
     limit: AtomicU64,
@@ -30,7 +30,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// The limit; `None` when only the disk limits.
+    /// The limit in bytes, if there is one.
     pub fn limit(&self) -> Option<u64> {
         Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit < u64::MAX)
     }
@@ -44,19 +44,19 @@ impl Quota {
         self.used[part as usize].store(bytes, Ordering::Relaxed);
     }
 
-    /// How large a part may become while the others stay as they are; `None` when only the disk limits.
+    /// Size that a part may reach while the others keep theirs; `None` without a limit.
     pub(crate) fn share(&self, part: Part) -> Option<u64> {
         let all: u64 = self.used.iter().map(|used| used.load(Ordering::Relaxed)).sum();
         let others = all - self.used[part as usize].load(Ordering::Relaxed).min(all);
         self.limit().map(|limit| limit.saturating_sub(others))
     }
 
-    /// Whether a part has reached its share.
+    /// Returns whether a part has reached its share.
     pub(crate) fn is_full(&self, part: Part) -> bool {
         self.share(part).is_some_and(|share| self.used[part as usize].load(Ordering::Relaxed) >= share)
     }
 
-    /// Takes space for a part, if there is enough.
+    /// Adds to the size of a part; `false` if that would exceed the limit.
     pub(crate) fn reserve(&self, part: Part, bytes: u64) -> bool {
         let used = &self.used[part as usize];
         let before = used.fetch_add(bytes, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Quota {
         fits
     }
 
-    /// Gives space back.
+    /// Subtracts from the size of a part.
     pub(crate) fn release(&self, part: Part, bytes: u64) {
         let less = |used: u64| Some(used.saturating_sub(bytes));
         let _ = self.used[part as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -79,7 +79,7 @@ mod tests {
     use super::{Part, Quota};
 
     #[test]
-    fn parts_share_one_limit() {
+    fn quota_is_shared_by_all_parts() {
         let quota = Quota::default();
         assert!(quota.reserve(Part::Artifacts, 1 << 40) && !quota.is_full(Part::Artifacts));
         assert_eq!(quota.share(Part::Messages), None);

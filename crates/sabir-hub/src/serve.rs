@@ -1,7 +1,7 @@
-//! Listening, and what stands before every request.
+//! Listening for connections, the routes, and graceful shutdown.
 //!
 //! ```text
-//!   accept ──► room for a connection ──► TLS ──► HTTP/1.1 (the head must come in time) ──► door ──► routes
+//!   accept ──► connection limit ──► TLS ──► HTTP/1.1 (the head has a time limit) ──► origin check ──► routes
 //! ```
 
 use std::future::Future;
@@ -13,72 +13,73 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderValue, Request, header};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::routing::{get, post, put};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sabir_protocol::Code;
+use sabir_protocol::{Code, Refusal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
-use crate::control::noted;
-use crate::hub::{Hub, Peer, Refused, Settings, Shared};
-use crate::log::Log;
+use crate::error::{ApiError, NotFound};
+use crate::extract::Peer;
+use crate::state::{AppState, Settings, SharedState};
+use crate::store::Store;
 use crate::tls::Certificates;
-use crate::{api, artifact, control, door, entrance, ingest, message, metrics, openapi, page, usage, watch as watching};
+use crate::{
+    artifacts, auth, commands, events, ingest, live_cache, login, metrics, openapi, origin_check, sessions, subscribe, usage,
+    web_ui,
+};
 
-/// How long connections have to end by themselves when the hub stops.
-const GRACE: Duration = Duration::from_secs(8);
-/// After an error that has to do with the whole machine, accepting waits this long.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of the head of a request.
-const HEAD: usize = 32 << 10;
+/// Time that connections have to end by themselves when the hub stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
+/// Pause after a failed accept, which may mean that the machine is out of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Maximum size of the head of a request.
+const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// Serves a hub until `stop`, and then ends in good order: shells and watchers are told, what was taken is on disk.
+/// Serves a hub until `stop` completes, and then shuts down: runners and subscribers are notified, and acknowledged messages are
+/// on disk.
 pub async fn serve(
     listener: TcpListener,
-    log: Arc<dyn Log>,
+    store: impl Into<Store>,
     settings: Settings,
     tls: Option<Certificates>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (stopper, stopped) = watch::channel(false);
-    let places = Arc::new(Semaphore::new(settings.limits.connections));
-    let hub: Shared = Arc::new(Hub::new(log, settings, stopped)?);
-    let mut background = JoinSet::new();
-    background.spawn(hub.gate.clone().keep_looking());
-    background.spawn(Arc::clone(&hub.live).keep_sweeping());
-    background.spawn(Arc::clone(&hub.live).catch_up());
-    background.spawn(Arc::clone(&hub).keep_auditing());
-    let router = router(&hub);
+    let permits = Arc::new(Semaphore::new(settings.limits.connections));
+    let state: SharedState = Arc::new(AppState::new(store.into(), settings, stopped)?);
+    let mut background = start_background_tasks(&state);
+    let router = router(&state);
     let tls = tls.map(Arc::new);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+        let (stream, address, permit) = tokio::select! {
+            accepted = accept(&listener, &permits) => accepted,
             () = &mut stop => break,
             Some(_) = connections.join_next() => continue,
         };
-        let (stream, peer, place) = accepted;
-        let (hub, router, tls) = (Arc::clone(&hub), router.clone(), tls.clone());
-        let peer = Peer { address: peer.ip(), tls: tls.is_some(), place: place.map(Arc::new) };
+        let (state, router, tls) = (Arc::clone(&state), router.clone(), tls.clone());
+        let peer = Peer { address: address.ip(), tls: tls.is_some(), permit: permit.map(Arc::new) };
         connections.spawn(async move {
-            // What is said in small pieces is for people who wait.
+            // Live streams send small frames that should not be delayed.
             let _ = stream.set_nodelay(true);
             match tls {
-                None => speak(&hub, stream, peer, router).await,
+                None => serve_connection(&state, stream, peer, router).await,
                 Some(certificates) => {
-                    let tls = TlsAcceptor::from(certificates.current(|failed| hub.note(failed)));
-                    // Who does not finish a handshake in time has nothing to say.
-                    if let Ok(Ok(stream)) = tokio::time::timeout(hub.limits.patience, tls.accept(stream)).await {
-                        speak(&hub, stream, peer, router).await;
+                    let tls = TlsAcceptor::from(certificates.current(|error| state.diagnose(error)));
+                    // A handshake that fails or takes too long is dropped.
+                    if let Ok(Ok(stream)) = tokio::time::timeout(state.limits.request_timeout, tls.accept(stream)).await {
+                        serve_connection(&state, stream, peer, router).await;
                     }
                 }
             }
@@ -86,119 +87,158 @@ pub async fn serve(
     }
     drop(listener);
     let _ = stopper.send(true);
-    let all = async { while connections.join_next().await.is_some() {} };
     background.abort_all();
     while background.join_next().await.is_some() {}
-    // Shells that went over to a WebSocket are tasks of their own, and hold the hub until they have said goodbye.
-    let upgraded = async {
-        while Arc::strong_count(&hub) > 1 {
+    drop(router);
+    let drained = async {
+        while connections.join_next().await.is_some() {}
+        // WebSockets run in tasks of their own, which hold the state until they have sent their close frame.
+        while Arc::strong_count(&state) > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    drop(router);
-    let _ = tokio::time::timeout(GRACE, async {
-        all.await;
-        upgraded.await;
-    })
-    .await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, drained).await;
     connections.abort_all();
-    noted(&hub, hub.audit.flush().await);
-    hub.live.sweep(true).await;
+    state.check_audit(state.audit.flush().await);
+    state.live.sweep(true).await;
     Ok(())
 }
 
-/// The next connection, when there is room for one.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
+fn start_background_tasks(state: &SharedState) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::clone(&state.live).catch_up());
+    let live = Arc::clone(&state.live);
+    tasks.spawn(periodically(live_cache::WRITE_INTERVAL, move || {
+        let live = Arc::clone(&live);
+        async move { live.sweep(false).await }
+    }));
+    let authenticator = state.authenticator.clone();
+    tasks.spawn(periodically(auth::REFRESH_INTERVAL, move || {
+        let authenticator = authenticator.clone();
+        // After a failure, the cached tokens stay valid.
+        async move { drop(authenticator.refresh().await) }
+    }));
+    let shared = Arc::clone(state);
+    tasks.spawn(periodically(state.limits.audit_interval, move || {
+        let state = Arc::clone(&shared);
+        async move { state.check_audit(state.audit.flush().await) }
+    }));
+    tasks
+}
+
+/// Runs `task` now and then every `period`. Missed ticks are skipped.
+async fn periodically<F: Future<Output = ()>>(period: Duration, mut task: impl FnMut() -> F) {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        task().await;
+    }
+}
+
+/// Accepts a connection once the limit allows one.
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed.
-    let place = Arc::clone(places).acquire_owned().await.ok();
+    let permit = Arc::clone(permits).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, place),
-            // The connection is gone already, or the machine has no room for one: neither ends a hub.
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Ok((stream, address)) => return (stream, address, permit),
+            // The connection is gone, or the machine is out of resources; neither ends the hub.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
         }
     }
 }
 
-async fn speak(hub: &Shared, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, router: Router) {
+async fn serve_connection(
+    state: &AppState,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    router: Router,
+) {
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         tower_service::Service::call(&mut router.clone(), request)
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(hub.limits.patience).max_buf_size(HEAD);
+    builder.timer(TokioTimer::new()).header_read_timeout(state.limits.request_timeout).max_buf_size(MAX_HEAD_BYTES);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
     tokio::select! {
-        // How a connection ends is its own business.
+        // Errors concern only this connection.
         _ = connection.as_mut() => return,
-        _ = hub.stopping() => connection.as_mut().graceful_shutdown(),
+        _ = state.stopping() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
 
-fn router(hub: &Shared) -> Router {
-    let session = "/v1/sessions/{session}";
-    let routes = Router::new()
-        .merge(page::routes())
-        .route("/healthz", get(api::health))
-        .route("/metrics", get(metrics::show))
-        .route("/openapi.json", get(openapi::show))
-        .route("/v1/enter", post(entrance::enter))
-        .route("/v1/login", get(entrance::login_method).post(entrance::login))
-        .route("/v1/logout", post(entrance::logout))
-        .route("/v1/me", get(entrance::me))
-        .route("/v1/usage", get(usage::usage))
-        .route("/v1/agents", get(api::agents))
-        .route("/v1/sessions", get(api::sessions))
-        .route("/v1/sessions/events", get(watching::sessions))
-        .route(session, get(api::session))
-        .route(&format!("{session}/events"), get(watching::events))
-        .route(&format!("{session}/events/{{number}}"), get(message::event))
-        .route(&format!("{session}/lines/{{number}}"), get(message::line))
-        .route(&format!("{session}/timeline"), get(watching::timeline))
-        .route(&format!("{session}/watch"), get(watching::socket))
-        .route(&format!("{session}/result"), get(api::result))
-        .route(&format!("{session}/log"), get(api::log))
-        .route(&format!("{session}/orders"), get(control::list))
-        .route(&format!("{session}/artifacts"), get(artifact::list))
-        .route(&format!("{session}/artifacts/{{digest}}"), get(artifact::download));
-    // What is only shown takes nothing.
-    let routes = if hub.local { routes } else { routes.merge(writing()) };
+fn router(state: &SharedState) -> Router {
+    let routes = read_routes();
+    let routes = if state.store.write.is_some() { routes.merge(write_routes()) } else { routes };
     routes
-        .fallback(async || Refused::from(Code::NotFound))
-        .method_not_allowed_fallback(async || wrong_method())
-        // Every handler has a limit of its own.
+        .fallback(async || ApiError::from(NotFound))
+        .method_not_allowed_fallback(async || method_not_allowed())
+        // Handlers that read a body have their own limits.
         .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(Arc::clone(hub), door::check))
-        .layer(map_response(harden))
-        .with_state(Arc::clone(hub))
+        .layer(from_fn_with_state(Arc::clone(state), origin_check::enforce))
+        .layer(map_response(add_security_headers))
+        .with_state(Arc::clone(state))
 }
 
-/// The addresses that something is sent to.
-fn writing() -> Router<Shared> {
-    let (session, shell) = ("/v1/sessions/{session}", "/v1/shells/{session}");
+fn read_routes() -> Router<SharedState> {
+    let session = "/v1/sessions/{session}";
     Router::new()
-        .route(shell, get(ingest::socket))
-        .route(&format!("{shell}/hello"), post(ingest::http::hello))
-        .route(&format!("{shell}/batches"), post(ingest::http::batches))
-        .route(&format!("{shell}/orders"), get(ingest::http::orders))
-        .route(&format!("{shell}/log"), get(ingest::http::log))
-        .route(&format!("{shell}/taken"), post(ingest::http::taken))
-        .route(&format!("{session}/orders"), post(control::put))
-        .route(&format!("{session}/artifacts"), post(artifact::declare))
-        .route(&format!("{session}/artifacts/{{digest}}"), put(artifact::upload))
+        .merge(web_ui::routes())
+        .route("/healthz", get(metrics::health))
+        .route("/metrics", get(metrics::metrics))
+        .route("/openapi.json", get(openapi::document))
+        .route("/v1/enter", post(login::enter))
+        .route("/v1/login", get(login::login_method).post(login::login))
+        .route("/v1/logout", post(login::logout))
+        .route("/v1/me", get(login::me))
+        .route("/v1/usage", get(usage::usage))
+        .route("/v1/agents", get(sessions::agents))
+        .route("/v1/sessions", get(sessions::list))
+        .route("/v1/sessions/events", get(subscribe::list::sessions))
+        .route(session, get(sessions::get))
+        .route(&format!("{session}/events"), get(subscribe::events))
+        .route(&format!("{session}/events/{{number}}"), get(events::event))
+        .route(&format!("{session}/lines/{{number}}"), get(events::line))
+        .route(&format!("{session}/timeline"), get(subscribe::timeline::timeline))
+        .route(&format!("{session}/watch"), get(subscribe::websocket))
+        .route(&format!("{session}/result"), get(sessions::results))
+        .route(&format!("{session}/log"), get(sessions::log))
+        .route(&format!("{session}/commands"), get(commands::list))
+        .route(&format!("{session}/orders"), get(commands::list))
+        .route(&format!("{session}/artifacts"), get(artifacts::list))
+        .route(&format!("{session}/artifacts/{{digest}}"), get(artifacts::download))
 }
 
-fn wrong_method() -> (axum::http::StatusCode, Refused) {
-    let refusal = sabir_protocol::Refusal::new(Code::Malformed, "this address does not take this method");
-    (axum::http::StatusCode::METHOD_NOT_ALLOWED, Refused(refusal))
+/// Routes that a read-only hub does not have.
+fn write_routes() -> Router<SharedState> {
+    let session = "/v1/sessions/{session}";
+    let mut routes = Router::new()
+        .route(&format!("{session}/commands"), post(commands::add))
+        .route(&format!("{session}/orders"), post(commands::add))
+        .route(&format!("{session}/artifacts"), post(artifacts::declare))
+        .route(&format!("{session}/artifacts/{{digest}}"), put(artifacts::upload));
+    // `shells` and `orders` are the names in earlier versions.
+    for (runner, commands) in [("/v1/runners/{session}", "commands"), ("/v1/shells/{session}", "orders")] {
+        routes = routes
+            .route(runner, get(ingest::websocket::connect))
+            .route(&format!("{runner}/hello"), post(ingest::http::hello))
+            .route(&format!("{runner}/batches"), post(ingest::http::batches))
+            .route(&format!("{runner}/{commands}"), get(ingest::http::commands))
+            .route(&format!("{runner}/log"), get(ingest::http::log))
+            .route(&format!("{runner}/taken"), post(ingest::http::taken));
+    }
+    routes
 }
 
-/// Headers that every answer has: nothing of a hub is to be framed, guessed at, or kept by others.
-async fn harden(mut response: Response) -> Response {
+fn method_not_allowed() -> (StatusCode, ApiError) {
+    (StatusCode::METHOD_NOT_ALLOWED, ApiError(Refusal::new(Code::Malformed, "method not allowed")))
+}
+
+/// Adds headers that forbid framing, content sniffing and caching, unless the response has its own.
+async fn add_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key from files, which are read again when they change.
+//! TLS certificates that are reloaded when their files change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::lock::locked;
+use crate::lock;
 
-/// How often connections make the hub look at the files.
-const LOOK: Duration = Duration::from_secs(1);
+/// Minimum time between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A certificate and its key, as their files have them.
+/// A certificate chain and its key.
 #[derive(Debug)]
 pub struct Certificates {
     certificates: PathBuf,
@@ -25,35 +25,34 @@ pub struct Certificates {
 #[derive(Debug)]
 struct State {
     config: Arc<ServerConfig>,
-    /// The files when they were last read, with success or without.
-    seen: [Option<Stamp>; 2],
-    looked: Instant,
+    /// Versions of the files at the last attempt to load them.
+    versions: [Option<FileVersion>; 2],
+    checked: Instant,
 }
 
-/// Differs when a file was written or replaced.
-type Stamp = (SystemTime, u64, u64);
+/// Modification time, size and inode: differs if a file was written or replaced.
+type FileVersion = (SystemTime, u64, u64);
 
 impl Certificates {
-    /// Reads a chain of certificates and a key, both in PEM.
+    /// Loads a certificate chain and a key from PEM files.
     pub fn open(certificates: &Path, key: &Path) -> io::Result<Self> {
-        let seen = [stamp(certificates), stamp(key)];
-        let state = Mutex::new(State { config: read(certificates, key)?, seen, looked: Instant::now() });
+        let versions = [file_version(certificates), file_version(key)];
+        let state = Mutex::new(State { config: load(certificates, key)?, versions, checked: Instant::now() });
         Ok(Self { certificates: certificates.to_owned(), key: key.to_owned(), state })
     }
 
-    /// The configuration for a new connection. When the files changed and cannot be used, the last one stays, and `failed` is
-    /// called once.
-    pub(crate) fn current(&self, failed: impl FnOnce(String)) -> Arc<ServerConfig> {
-        let mut state = locked(&self.state);
-        if state.looked.elapsed() >= LOOK {
-            state.looked = Instant::now();
-            let seen = [stamp(&self.certificates), stamp(&self.key)];
-            if seen != state.seen {
-                state.seen = seen;
-                match read(&self.certificates, &self.key) {
+    /// Configuration for a new connection. If changed files are unusable, the last one stays, and `on_error` is called once.
+    pub(crate) fn current(&self, on_error: impl FnOnce(String)) -> Arc<ServerConfig> {
+        let mut state = lock(&self.state);
+        if state.checked.elapsed() >= CHECK_INTERVAL {
+            state.checked = Instant::now();
+            let versions = [file_version(&self.certificates), file_version(&self.key)];
+            if versions != state.versions {
+                state.versions = versions;
+                match load(&self.certificates, &self.key) {
                     Ok(config) => state.config = config,
                     Err(error) => {
-                        failed(format!("the changed certificate can't be used, and the one before is still served: {error}"));
+                        on_error(format!("cannot load the changed certificate; the previous one stays in use: {error}"));
                     }
                 }
             }
@@ -62,28 +61,27 @@ impl Certificates {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    let about = std::fs::metadata(path).ok()?;
+fn file_version(path: &Path) -> Option<FileVersion> {
+    let metadata = std::fs::metadata(path).ok()?;
     #[cfg(unix)]
-    let file = std::os::unix::fs::MetadataExt::ino(&about);
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
     #[cfg(not(unix))]
-    let file = 0;
-    Some((about.modified().ok()?, about.len(), file))
+    let inode = 0;
+    Some((metadata.modified().ok()?, metadata.len(), inode))
 }
 
-/// Reads a chain of certificates and a key, both in PEM.
-fn read(certificates: &Path, key: &Path) -> io::Result<Arc<ServerConfig>> {
-    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
+fn load(certificates: &Path, key: &Path) -> io::Result<Arc<ServerConfig>> {
+    let invalid = |path: &Path, error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
     };
     let chain = CertificateDer::pem_file_iter(certificates)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| wrong(certificates, &error))?;
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+        .map_err(|error| invalid(certificates, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| invalid(key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret))
-        .map_err(|error| wrong(certificates, &error))?;
+        .map_err(|error| invalid(certificates, &error))?;
     Ok(Arc::new(config))
 }

@@ -1,67 +1,67 @@
-//! What was spent, in a form that is added up by whoever shows it: by day, agent, model or project.
+//! Usage rollup: tokens and cost of all sessions by day, agent, model and project.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use sabir_core::fold::{Tokens, TokensReport, TokensSource};
 use sabir_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::auth::Deed;
-use crate::hub::{Asker, Hub, Refused, Shared, malformed};
-use crate::log::{Filter, Session};
-use crate::openapi::Refusals;
+use crate::error::{ApiError, malformed};
+use crate::extract::{ApiQuery, Viewer};
+use crate::openapi::CommonErrors;
+use crate::state::{AppState, ReportError as _, SharedState};
+use crate::store::{SessionFilter, SessionRecord};
 
-/// So many sessions are read at once.
+/// Number of sessions per read.
 const PAGE: usize = 500;
-/// What is said of a hub's rows.
+/// Note on a rollup that is computed from overviews.
 const NOTE: &str = "A session counts on the day on which it began (UTC), with its main model.";
 
-/// What was spent.
+/// Token usage and cost by day, agent, model and project, for clients to aggregate.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Cube {
-    /// `sabir.usage-cube/1`.
+pub struct UsageRollup {
+    /// Always `sabir.usage-cube/1`.
     pub schema: &'static str,
-    /// By day, agent, model and project, in that order.
-    pub rows: Vec<Row>,
-    /// What one should know about the figures.
+    /// Rows, sorted by day, agent, model and project.
+    pub rows: Vec<UsageRow>,
+    /// Caveat about the numbers.
     pub note: Option<String>,
 }
 
-/// What was spent on one day, by one agent with one model in one project.
+/// Usage of one agent and model on one day in one project.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
-    /// As in `2026-11-16`.
+pub struct UsageRow {
+    /// Day, such as `2026-11-16`.
     pub day: String,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The model; empty when it is not known.
+    /// Name of the model; empty if unknown.
     pub model: String,
-    /// The working folder, or the workspace; empty when it is not known.
+    /// Working directory or workspace; empty if unknown.
     pub project: String,
-    /// How many sessions.
+    /// Number of sessions.
     pub sessions: u64,
-    /// Their tokens.
+    /// Token counts.
     #[schema(value_type = Object)]
     pub tokens: TokensReport,
-    /// What those cost that have a price; `null` when none has.
+    /// Cost of the tokens that have a price; `null` if none has.
     pub cost_usd: Option<f64>,
 }
 
-/// What a row is of.
-pub type Key = (String, String, String, String);
+/// Day, agent, model and project of a row.
+pub type UsageKey = (String, String, String, String);
 
-/// Adds figures up into rows.
+/// Sums usage into rows.
 #[derive(Debug, Default)]
-pub struct CubeFold(BTreeMap<Key, (u64, Tokens, Option<f64>)>);
+pub struct UsageRollupBuilder(BTreeMap<UsageKey, (u64, Tokens, Option<f64>)>);
 
-impl CubeFold {
-    /// Adds what so many sessions spent: day, agent, model and project say to which row.
-    pub fn add(&mut self, key: Key, sessions: u64, tokens: &Tokens, cost_usd: Option<f64>) {
+impl UsageRollupBuilder {
+    /// Adds the usage of some sessions to a row.
+    pub fn add(&mut self, key: UsageKey, sessions: u64, tokens: &Tokens, cost_usd: Option<f64>) {
         let (all, sum, cost) = self.0.entry(key).or_default();
         *all += sessions;
         sum.add(tokens);
@@ -71,101 +71,92 @@ impl CubeFold {
         };
     }
 
-    /// All rows.
-    pub fn finish(self, note: Option<String>) -> Cube {
-        let row = |((day, agent, model, project), (sessions, tokens, cost_usd)): (Key, (u64, Tokens, Option<f64>))| {
+    /// The rollup.
+    pub fn finish(self, note: Option<String>) -> UsageRollup {
+        let row = |((day, agent, model, project), (sessions, tokens, cost_usd)): (UsageKey, (u64, Tokens, Option<f64>))| {
             let tokens = TokensReport::new(&tokens, TokensSource::Summed);
-            Row { day, agent, model, project, sessions, tokens, cost_usd }
+            UsageRow { day, agent, model, project, sessions, tokens, cost_usd }
         };
-        Cube { schema: "sabir.usage-cube/1", rows: self.0.into_iter().map(row).collect(), note }
+        UsageRollup { schema: "sabir.usage-cube/1", rows: self.0.into_iter().map(row).collect(), note }
     }
 }
 
-/// From when to when; both are times as in RFC 3339, or days.
+/// Period of a rollup. Times are RFC 3339 timestamps or days.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Asked {
-    /// Not what was before this time or day.
+pub(crate) struct UsageQuery {
+    /// Start, inclusive.
     since: Option<String>,
-    /// Nor what was at this time or later.
+    /// End, exclusive.
     until: Option<String>,
 }
 
-/// A span of time.
+/// A half-open range of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
-    /// Not what was before.
+    /// Start, inclusive.
     pub since: Option<Timestamp>,
-    /// Nor what was at this time or later.
+    /// End, exclusive.
     pub until: Option<Timestamp>,
 }
 
 impl Period {
-    fn has(self, at: Timestamp) -> bool {
+    fn contains(self, at: Timestamp) -> bool {
         self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 }
 
-/// What was spent, by day, agent, model and project.
-#[utoipa::path(
-    get,
-    path = "/v1/usage",
-    operation_id = "getUsage",
-    tag = "sessions",
-    params(Asked),
+/// Returns token usage and cost by day, agent, model and project.
+#[utoipa::path(get, path = "/v1/usage", operation_id = "getUsage", tag = "sessions",
+    params(UsageQuery),
     responses(
-        (status = 200, description = "Rows to be added up", body = Cube),
-        (status = 400, description = "Not a time"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
+        (status = 200, description = "Usage, to be aggregated by the client", body = UsageRollup),
+        (status = 400, description = "Invalid time"), CommonErrors,
+    ))]
 pub(crate) async fn usage(
-    State(hub): State<Shared>,
-    asker: Asker,
-    asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Json<Cube>, Refused> {
-    asker.may(Deed::See)?;
-    let Query(Asked { since, until }) = asked.map_err(|error| malformed(error.body_text()))?;
+    State(state): State<SharedState>,
+    _: Viewer,
+    ApiQuery(UsageQuery { since, until }): ApiQuery<UsageQuery>,
+) -> Result<Json<UsageRollup>, ApiError> {
     let time = |text: String| {
         let midnight = || Timestamp::parse(&format!("{text}T00:00:00Z"));
-        Timestamp::parse(&text).or_else(midnight).ok_or_else(|| malformed("a time is written as in RFC 3339, or as a day"))
+        let invalid = || malformed(format_args!("invalid time `{text}`: use RFC 3339 or a day"));
+        Timestamp::parse(&text).or_else(midnight).ok_or_else(invalid)
     };
     let period = Period { since: since.map(time).transpose()?, until: until.map(time).transpose()? };
-    let known = hub.log.usage(period).await.map_err(|trouble| hub.trouble(trouble))?;
-    match known {
-        Some(cube) => Ok(Json(cube)),
-        None => Ok(Json(of_overviews(&hub, period).await?)),
+    match state.store.sessions.usage(period).await.report(&state)? {
+        Some(rollup) => Ok(Json(rollup)),
+        None => Ok(Json(of_overviews(&state, period).await?)),
     }
 }
 
-/// What the overviews of all sessions say.
-async fn of_overviews(hub: &Hub, period: Period) -> Result<Cube, Refused> {
-    let mut fold = CubeFold::default();
+/// Sums the overviews of all sessions.
+async fn of_overviews(state: &AppState, period: Period) -> Result<UsageRollup, ApiError> {
+    let mut rollup = UsageRollupBuilder::default();
     let mut cursor = None;
     loop {
-        // A session that nothing came from since then spent nothing since then.
-        let filter = Filter { since: period.since, limit: PAGE, cursor, ..Filter::default() };
-        let page = hub.log.sessions(filter).await.map_err(|trouble| hub.trouble(trouble))?;
+        // A session without changes since the start of the period has no usage in it.
+        let filter = SessionFilter { since: period.since, limit: PAGE, cursor, ..SessionFilter::default() };
+        let page = state.store.sessions.sessions(filter).await.report(state)?;
         for session in page.sessions {
-            let Session { overview, created, .. } = hub.live.freshen(session).0;
-            let began = overview.started.unwrap_or(created);
-            let Some(usage) = overview.usage.filter(|_| period.has(began)) else { continue };
-            let day: String = began.to_string().chars().take(10).collect();
+            let SessionRecord { overview, created, .. } = state.live.refresh(session).0;
+            let started = overview.started.unwrap_or(created);
+            let Some(usage) = overview.usage.filter(|_| period.contains(started)) else { continue };
+            let day: String = started.to_string().chars().take(10).collect();
             let project = overview.cwd.or(overview.workspace).unwrap_or_default();
             let key = (day, overview.agent.unwrap_or_default(), overview.model.unwrap_or_default(), project);
-            fold.add(key, 1, &tokens(&usage), overview.cost_usd);
+            rollup.add(key, 1, &tokens(&usage), overview.cost_usd);
         }
         cursor = page.next;
         if cursor.is_none() {
-            return Ok(fold.finish(Some(NOTE.to_owned())));
+            return Ok(rollup.finish(Some(NOTE.to_owned())));
         }
     }
 }
 
 fn tokens(report: &TokensReport) -> Tokens {
     let TokensReport { uncached_input, cache_read, cache_write, output, reasoning, total, .. } = *report;
-    let divided = Tokens { uncached_input, cache_read, cache_write, output, reasoning, ..Tokens::default() };
-    let rest = total.unwrap_or(0).saturating_sub(divided.total().unwrap_or(0));
-    Tokens { undivided: Some(rest).filter(|rest| *rest > 0), ..divided }
+    let classified = Tokens { uncached_input, cache_read, cache_write, output, reasoning, ..Tokens::default() };
+    let rest = total.unwrap_or(0).saturating_sub(classified.total().unwrap_or(0));
+    Tokens { undivided: Some(rest).filter(|rest| *rest > 0), ..classified }
 }

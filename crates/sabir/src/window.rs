@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sabir_hub::Entrance;
+use sabir_hub::OneTimeTokens;
 
 use crate::failure::Failure;
 use crate::print;
@@ -10,14 +10,14 @@ use crate::print;
 /// Where the page is, and the way in.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    pub(crate) entrance: Entrance,
+    pub(crate) tokens: OneTimeTokens,
     pub(crate) at: SocketAddr,
 }
 
 impl Window {
     /// An address that opens the page, once.
     fn address(&self) -> Result<String, Failure> {
-        let token = self.entrance.token();
+        let token = self.tokens.issue();
         let token =
             token.ok_or_else(|| Failure::io("can't make an address", &std::io::Error::other("there is no randomness")))?;
         Ok(format!("http://{}/#token={token}", self.at))
@@ -35,7 +35,7 @@ impl Window {
 
     /// Prints a new address whenever one was used: each is good once, and signs one browser in.
     pub(crate) async fn keep_telling(self) {
-        let mut used = self.entrance.used();
+        let mut used = self.tokens.redeemed();
         while used.changed().await.is_ok() {
             let Ok(address) = self.address() else { return };
             print::note(&format!("web UI opened; for another browser: {address}"));

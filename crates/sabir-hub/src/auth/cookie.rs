@@ -9,7 +9,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
-use crate::door;
+use crate::origin_check;
 
 /// The name of the cookie for the port in `Host`.
 fn name(headers: &HeaderMap) -> String {
@@ -38,10 +38,11 @@ pub(crate) fn set(headers: &HeaderMap, token: Option<&str>, tls: bool) -> Option
     HeaderValue::from_str(&format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict{age}{secure}")).ok()
 }
 
-/// Whether a request comes from a page of the hub, or from an address that the user typed and that changes nothing.
+/// Returns whether a request comes from a page of the hub, or from an address that the user typed and that changes nothing.
 pub(crate) fn is_same_origin(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let is_own = || text(header::ORIGIN).is_some_and(|origin| door::is_own(origin, text(header::HOST).unwrap_or_default()));
+    let is_own =
+        || text(header::ORIGIN).is_some_and(|origin| origin_check::is_own_origin(origin, text(header::HOST).unwrap_or_default()));
     // A WebSocket is opened with GET, and pages of any origin may open one.
     if headers.contains_key(header::UPGRADE) {
         return is_own();
@@ -62,7 +63,7 @@ mod tests {
 
     use super::{is_same_origin, set, token};
 
-    /// Fields of a request, whether it counts as a GET, and as a POST.
+    /// Headers, and whether a GET and a POST with them are accepted.
     type Case<'a> = (&'a [(&'static str, &'a str)], bool, bool);
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -74,20 +75,20 @@ mod tests {
     }
 
     #[test]
-    fn name_includes_the_port_of_the_host() {
+    fn cookie_name_includes_the_port_of_the_host() {
         for (host, name) in
             [("127.0.0.1:7421", "sabir-7421"), ("[::1]:7421", "sabir-7421"), ("[::1]", "sabir"), ("hub.org", "sabir")]
         {
-            let known = headers(&[("host", host), ("cookie", "a=b; sabir-1=x"), ("cookie", &format!("c=d; {name}=right"))]);
-            assert_eq!(token(&known), Some("right"), "{host}");
-            let made = set(&known, Some("t"), false).expect("a header");
-            assert_eq!(made, format!("{name}=t; Path=/; HttpOnly; SameSite=Strict"));
+            let request = headers(&[("host", host), ("cookie", "a=b; sabir-1=x"), ("cookie", &format!("c=d; {name}=right"))]);
+            assert_eq!(token(&request), Some("right"), "{host}");
+            let cookie = set(&request, Some("t"), false).expect("a header");
+            assert_eq!(cookie, format!("{name}=t; Path=/; HttpOnly; SameSite=Strict"));
         }
         assert_eq!(token(&headers(&[("host", "localhost:2"), ("cookie", "sabir-1=x; sabir=y; xsabir-2=z; sabir-2")])), None);
     }
 
     #[test]
-    fn secure_where_the_browser_uses_tls() {
+    fn cookie_is_secure_if_the_browser_uses_tls() {
         let secure = |fields: &[(&'static str, &str)], tls| {
             set(&headers(fields), None, tls).is_some_and(|value| value.to_str().expect("text").ends_with("Max-Age=0; Secure"))
         };
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_of_the_own_origin_count() {
+    fn cookie_is_only_accepted_from_the_own_origin() {
         let own = ("origin", "http://localhost:1");
         let other = ("origin", "http://localhost:2");
         let upgrade = ("upgrade", "websocket");

@@ -1,8 +1,8 @@
-//! Tokens: what they look like, what they are for, and what is kept of them.
+//! Access tokens.
 //!
 //! ```text
-//!   sabir_3f9c2a7d51b0_kV0c…            what somebody has: an id, and 32 random bytes
-//!          └─ id ─────┘                 what is kept: the id, and the SHA-256 of the whole
+//!   sabir_3f9c2a7d51b0_kV0c…            the secret that a client presents: an id, and 32 random bytes
+//!          └─ id ─────┘                 the store has the id, and the SHA-256 of the secret
 //! ```
 
 use std::fmt;
@@ -18,15 +18,15 @@ use subtle::ConstantTimeEq as _;
 
 const PREFIX: &str = "sabir_";
 
-/// What a token is for.
+/// Permission that a token grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scope {
-    /// To write the log of this session, and to get its orders.
+    /// Write this session and receive its commands.
     Runner(SessionId),
-    /// To see all sessions.
+    /// View all sessions.
     Watch,
-    /// To give orders, and to see all sessions.
+    /// View all sessions and send commands.
     Operate,
 }
 
@@ -70,31 +70,30 @@ impl From<Scope> for String {
     }
 }
 
-/// What is kept of a token.
+/// A token as it is stored: without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its name in lists.
+    /// Public id.
     pub id: String,
-    /// The SHA-256 of what somebody has, in hexadecimal digits.
+    /// SHA-256 of the secret, in hexadecimal.
     pub digest: String,
-    /// What it is for.
+    /// Granted permissions.
     pub scopes: Vec<Scope>,
-    /// Who has it, for people.
+    /// Description for humans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// When it runs out.
+    /// Expiry time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
-    /// When it was revoked.
+    /// Revocation time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
 }
 
 impl Token {
-    /// A new token: what is kept of it, and what somebody has, which is told this once. `None` when the system has no
-    /// randomness.
+    /// Creates a token and its secret, which is not stored. `None` if the system random number generator fails.
     pub fn new(
         scopes: Vec<Scope>,
         note: Option<String>,
@@ -104,41 +103,41 @@ impl Token {
         let mut bytes = [0_u8; 38];
         SystemRandom::new().fill(&mut bytes).ok()?;
         let (id, secret) = bytes.split_at(6);
-        let id = hexadecimal(id);
-        let whole = format!("{PREFIX}{id}_{}", hexadecimal(secret));
-        let digest = hashed(&whole);
-        Some((Self { id, digest, scopes, note, created, expires, revoked: None }, whole))
+        let id = hex(id);
+        let secret = format!("{PREFIX}{id}_{}", hex(secret));
+        let digest = sha256_hex(secret.as_bytes());
+        Some((Self { id, digest, scopes, note, created, expires, revoked: None }, secret))
     }
 
-    /// Whether this is what is kept of what somebody has. It takes the same time wherever the two differ.
-    pub fn is_of(&self, whole: &str) -> bool {
-        same(&self.digest, &hashed(whole))
+    /// Returns whether this is the token with that secret, compared in constant time.
+    pub fn has_secret(&self, secret: &str) -> bool {
+        constant_time_eq(&self.digest, &sha256_hex(secret.as_bytes()))
     }
 
-    /// Whether it may be used at that time.
-    pub fn is_good(&self, now: Timestamp) -> bool {
+    /// Returns whether the token is neither revoked nor expired.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked.is_none() && self.expires.is_none_or(|expires| now < expires)
     }
 }
 
-/// The id in what somebody has.
-pub(super) fn id(whole: &str) -> Option<&str> {
-    let (id, secret) = whole.strip_prefix(PREFIX)?.split_once('_')?;
-    (id.len() == 12 && secret.len() == 64).then_some(id)
+/// The id in a secret.
+pub(super) fn id(secret: &str) -> Option<&str> {
+    let (id, random) = secret.strip_prefix(PREFIX)?.split_once('_')?;
+    (id.len() == 12 && random.len() == 64).then_some(id)
 }
 
-/// The digest of what somebody has.
-pub(crate) fn hashed(whole: &str) -> String {
-    hexadecimal(digest(&SHA256, whole.as_bytes()).as_ref())
+/// SHA-256 in hexadecimal.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// Whether two digests are the same. It takes the same time wherever they differ.
-pub(crate) fn same(one: &str, other: &str) -> bool {
+/// Compares two digests in constant time.
+pub(crate) fn constant_time_eq(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-/// Bytes as people write them.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
@@ -152,21 +151,21 @@ mod tests {
     use super::{Scope, Token, id};
 
     #[test]
-    fn what_is_kept_knows_what_somebody_has_and_does_not_tell_it() {
+    fn stored_token_recognizes_its_secret_without_containing_it() {
         let expires = Timestamp::from_millis(1_000);
-        let (token, whole) = Token::new(vec![Scope::Watch], None, Timestamp::EPOCH, expires).expect("randomness");
+        let (token, secret) = Token::new(vec![Scope::Watch], None, Timestamp::EPOCH, expires).expect("randomness");
         let (_, other) = Token::new(vec![Scope::Watch], None, Timestamp::EPOCH, None).expect("randomness");
-        assert!(token.is_of(&whole) && !token.is_of(&other) && !token.is_of(""));
-        assert_eq!(id(&whole), Some(token.id.as_str()));
-        assert!([&whole[1..], &whole[..20], "", "sabir_"].iter().all(|part| id(part).is_none()));
-        let kept = serde_json::to_string(&token).expect("JSON");
-        assert!(!kept.contains(&whole[20..]), "{kept}");
-        assert_eq!(serde_json::from_str::<Token>(&kept).expect("a token"), token);
-        assert!(token.is_good(Timestamp::EPOCH) && !token.is_good(Timestamp::from_millis(1_000).expect("a time")));
+        assert!(token.has_secret(&secret) && !token.has_secret(&other) && !token.has_secret(""));
+        assert_eq!(id(&secret), Some(token.id.as_str()));
+        assert!([&secret[1..], &secret[..20], "", "sabir_"].iter().all(|part| id(part).is_none()));
+        let stored = serde_json::to_string(&token).expect("JSON");
+        assert!(!stored.contains(&secret[20..]), "{stored}");
+        assert_eq!(serde_json::from_str::<Token>(&stored).expect("a token"), token);
+        assert!(token.is_valid(Timestamp::EPOCH) && !token.is_valid(Timestamp::from_millis(1_000).expect("a time")));
     }
 
     #[test]
-    fn scopes_are_read_as_they_are_written() {
+    fn scope_parses_what_it_displays() {
         for text in ["watch", "operate", "runner:a b/c"] {
             assert_eq!(text.parse::<Scope>().expect("a scope").to_string(), text);
         }

@@ -1,305 +1,189 @@
-//! The same by HTTP.
+//! Runner protocol over HTTP, for runners that cannot open a WebSocket.
 
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use sabir_protocol::batch::HEAD;
-use sabir_protocol::{
-    BATCH_TYPE, Code, EPOCH_HEADER, FromHub, FromShell, Hello, Order, Refusal, SessionId, Taken, VERSION, VERSION_HEADER,
-    WRITER_HEADER, Welcome,
-};
+use sabir_protocol::{BATCH_TYPE, EPOCH_HEADER, FromHub, FromShell, Order, Refusal, VERSION, VERSION_HEADER, WRITER_HEADER};
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use utoipa::IntoParams;
 
-use super::{check_hello, check_writer, fit_welcome, ready, settle, version};
-use crate::api::{After, log_after};
-use crate::audit::Entry;
-use crate::auth::Deed;
-use crate::clock::now;
-use crate::hub::{Asker, Hub, Named, Refused, Shared, malformed};
-use crate::log::{Appended, Begun};
-use crate::openapi::Refusals;
+use super::{check_batch, check_writer, finish_append, open, resolve_command, unsupported_version};
+use crate::error::{ApiError, malformed};
+use crate::extract::{ApiJson, ApiQuery, Runner, SessionPath, read_body};
+use crate::openapi::RunnerErrors;
+use crate::sessions::{LogQuery, log_response};
+use crate::state::{ReportError as _, SharedState};
+use crate::store::AppendResult;
 
-/// Nobody waits longer for an order.
-const LONGEST_WAIT: u64 = 55;
-/// Text frames are small.
-const TEXT: usize = 256 << 10;
+/// Maximum time in seconds that a request waits for commands.
+const MAX_WAIT_SECONDS: u64 = 55;
+/// Maximum size of a JSON body.
+const MAX_BODY: usize = 256 << 10;
 
-fn check_version(headers: &HeaderMap) -> Result<(), Refused> {
-    let spoken = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
-    let known = spoken.is_some_and(|spoken| spoken.split(',').any(|one| one.trim() == "1"));
-    if known { Ok(()) } else { Err(version().into()) }
+/// A runner that supports this version of the protocol.
+#[derive(IntoParams)]
+#[into_params(names("Sabir-Protocol"), parameter_in = Header)]
+pub(crate) struct HttpRunner(
+    /// Protocol versions that the runner supports: 1
+    #[param(value_type = u32)]
+    Runner,
+);
+
+impl FromRequestParts<SharedState> for HttpRunner {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &SharedState) -> Result<Self, ApiError> {
+        let runner = Runner::from_request_parts(parts, state).await?;
+        let versions = parts.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        let is_supported = versions.is_some_and(|versions| versions.split(',').any(|version| version.trim() == "1"));
+        if is_supported { Ok(Self(runner)) } else { Err(unsupported_version().into()) }
+    }
 }
 
-fn answer(status: StatusCode, value: &impl Serialize) -> Response {
+fn response(status: StatusCode, value: &impl Serialize) -> Response {
     (status, [(VERSION_HEADER, VERSION.to_string())], Json(value)).into_response()
 }
 
-/// The body of a request, if it comes in time and is not too large.
-pub(crate) async fn body(hub: &Hub, body: Body, limit: usize) -> Result<Bytes, Refused> {
-    let read = timeout(3 * hub.limits.patience, to_bytes(body, limit)).await;
-    match read {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Refusal::new(Code::TooLarge, format!("a body has at most {limit} bytes, and comes whole")).into()),
-        Err(_) => Err(Refusal::new(Code::Unavailable, "the body did not come in time").into()),
-    }
-}
-
-/// Says who writes, and asks what is known.
-#[utoipa::path(
-    post,
-    path = "/v1/shells/{session}/hello",
-    operation_id = "shellHello",
-    tag = "shells",
-    params(("session" = String, Path, description = "The session"), ("Sabir-Protocol" = u32, Header, description = "1")),
-    request_body(content = Object, description = "A hello of docs/shell-protocol.md"),
+/// Opens a session for writing.
+#[utoipa::path(post, path = "/v1/runners/{session}/hello", operation_id = "runnerHello", tag = "runners",
+    params(SessionPath, HttpRunner),
+    request_body(content = Object, description = "A hello, see docs/shell-protocol.md"),
     responses(
         (status = 200, description = "A welcome", body = Object),
-        (status = 400, description = "Not a hello"),
-        (status = 409, description = "Somebody else writes this session"),
-        (status = 413, description = "Too large"),
-        (status = 426, description = "No version that both speak"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
+        (status = 409, description = "Another runner writes this session"),
+        (status = 413, description = "The body is too large"), RunnerErrors,
+    ))]
 pub(crate) async fn hello(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    headers: HeaderMap,
-    request: Body,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    check_version(&headers)?;
-    let text = body(&hub, request, TEXT).await?;
-    let hello: Hello = match serde_json::from_slice(&text) {
-        Ok(FromShell::Hello(hello)) => hello,
-        _ => return Err(malformed("the body is not a hello")),
-    };
-    check_hello(&hello, &session)?;
-    match hub.log.begin(hello, false).await.map_err(|trouble| hub.trouble(trouble))? {
-        Begun::Welcome { epoch, last, mut orders, .. } => {
-            fit_welcome(&mut orders);
-            let heartbeat_seconds = u32::try_from(hub.limits.heartbeat.as_secs().max(1)).unwrap_or(u32::MAX);
-            let max_batch_bytes = u32::try_from(hub.limits.batch_bytes).unwrap_or(u32::MAX);
-            let welcome = Welcome { epoch, last, heartbeat_seconds, max_batch_bytes, orders };
-            Ok(answer(StatusCode::OK, &FromHub::Welcome(welcome)))
-        }
-        Begun::Refused(refusal) => {
-            hub.counts.refused.add(1);
-            Err(refusal.into())
-        }
-    }
+    HttpRunner(runner): HttpRunner,
+    ApiJson(frame): ApiJson<FromShell, MAX_BODY>,
+) -> Result<Response, ApiError> {
+    let FromShell::Hello(hello) = frame else { return Err(malformed("the body must be a hello")) };
+    let welcome = open(&runner, hello, false).await?.welcome;
+    Ok(response(StatusCode::OK, &FromHub::Welcome(welcome)))
 }
 
-/// Takes one batch.
-#[utoipa::path(
-    post,
-    path = "/v1/shells/{session}/batches",
-    operation_id = "shellBatch",
-    tag = "shells",
+/// Appends a batch of messages.
+#[utoipa::path(post, path = "/v1/runners/{session}/batches", operation_id = "runnerBatch", tag = "runners",
     params(
-        ("session" = String, Path, description = "The session"),
-        ("Sabir-Protocol" = u32, Header, description = "1"),
-        ("Sabir-Writer" = String, Header, description = "Who writes"),
-        ("Sabir-Epoch" = u32, Header, description = "In which epoch"),
+        SessionPath, HttpRunner,
+        ("Sabir-Writer" = String, Header, description = "Id of the writing runner"),
+        ("Sabir-Epoch" = u32, Header, description = "Epoch of the writing runner"),
     ),
-    request_body(content = Vec<u8>, description = "A batch of docs/shell-protocol.md", content_type = "application/x-sabir-batch"),
+    request_body(content = Vec<u8>, description = "A batch, see docs/shell-protocol.md", content_type = "application/x-sabir-batch"),
     responses(
-        (status = 200, description = "An ack: it is durable", body = Object),
-        (status = 400, description = "Not a batch"),
-        (status = 409, description = "A gap, or somebody else writes this session", body = Object),
-        (status = 413, description = "Too large"),
-        (status = 426, description = "No version that both speak"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
-pub(crate) async fn batches(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    headers: HeaderMap,
-    request: Body,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    check_version(&headers)?;
+        (status = 200, description = "An ack: the messages are durable", body = Object),
+        (status = 409, description = "Messages are missing, or another runner writes this session", body = Object),
+        (status = 413, description = "The batch is too large"), RunnerErrors,
+    ))]
+pub(crate) async fn batches(HttpRunner(runner): HttpRunner, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::CONTENT_TYPE.as_str()).is_none_or(|kind| kind.split(';').next().map(str::trim) != Some(BATCH_TYPE)) {
         return Err(malformed(format_args!("the content type of a batch is {BATCH_TYPE}")));
     }
-    let writer = text(WRITER_HEADER).ok_or_else(|| malformed("there is no Sabir-Writer"))?.to_owned();
-    check_writer(&writer)?;
+    let writer = text(WRITER_HEADER).ok_or_else(|| malformed("missing Sabir-Writer"))?;
+    check_writer(writer)?;
     let epoch = text(EPOCH_HEADER).and_then(|epoch| epoch.parse().ok()).filter(|epoch| *epoch > 0);
-    let epoch = epoch.ok_or_else(|| malformed("Sabir-Epoch is a number from 1"))?;
-    let frame = body(&hub, request, hub.limits.batch_bytes + HEAD).await?;
-    let batch = ready(&hub, &frame, &session, &writer, epoch).await?;
-    let appended = hub.log.append(batch.append.clone()).await;
-    drop(batch.room);
-    match settle(&hub, &batch.append, appended)? {
-        Appended::Kept { last, .. } => Ok(answer(StatusCode::OK, &FromHub::Ack { last })),
-        Appended::Gap { expected } => Ok(answer(StatusCode::CONFLICT, &FromHub::Gap { expected })),
-        Appended::Refused(refusal) => Err(refusal.into()),
+    let epoch = epoch.ok_or_else(|| malformed("Sabir-Epoch must be a number from 1"))?;
+    let frame = read_body(&runner.state, body, runner.state.limits.batch_bytes + HEAD).await?;
+    let batch = check_batch(&runner, &frame, writer, epoch).await?;
+    let result = runner.store.messages.append(batch.request.clone()).await;
+    drop(batch.memory);
+    match finish_append(&runner.state, &batch.request, result)? {
+        AppendResult::Stored { last, .. } => Ok(response(StatusCode::OK, &FromHub::Ack { last })),
+        AppendResult::Gap { expected } => Ok(response(StatusCode::CONFLICT, &FromHub::Gap { expected })),
+        AppendResult::Refused(refusal) => Err(refusal.into()),
     }
 }
 
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
+/// Commands that a runner has not received.
+#[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Waiting {
-    /// Orders after this number.
+pub(crate) struct PendingQuery {
+    /// Only commands after this number.
     #[serde(default)]
     after: u64,
-    /// How many seconds to wait for one.
+    /// Time in seconds to wait for a command.
     #[serde(default)]
     wait: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Orders {
-    orders: Vec<Order>,
+struct PendingCommands {
+    #[serde(rename = "orders")]
+    commands: Vec<Order>,
 }
 
-/// Orders for a shell, that are not dealt with yet.
-#[utoipa::path(
-    get,
-    path = "/v1/shells/{session}/orders",
-    operation_id = "shellOrders",
-    tag = "shells",
-    params(
-        ("session" = String, Path, description = "The session"),
-        ("Sabir-Protocol" = u32, Header, description = "1"),
-        Waiting,
-    ),
-    responses(
-        (status = 200, description = "The orders, none when none came in time", body = Object),
-        (status = 400, description = "Not a number"),
-        (status = 426, description = "No version that both speak"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
-pub(crate) async fn orders(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    headers: HeaderMap,
-    query: Result<Query<Waiting>, QueryRejection>,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    check_version(&headers)?;
-    let Query(Waiting { after, wait }) = query.map_err(|error| malformed(error.body_text()))?;
-    let head = hub.log.follow(&session).await.map_err(|trouble| hub.trouble(trouble))?;
-    let look = async {
-        // Nobody can have put an order to a session that is not known.
+/// Returns the pending commands of a session, and waits for one if requested.
+#[utoipa::path(get, path = "/v1/runners/{session}/commands", operation_id = "runnerCommands", tag = "runners",
+    params(SessionPath, HttpRunner, PendingQuery),
+    responses((status = 200, description = "The commands; none after a timeout", body = Object), RunnerErrors))]
+pub(crate) async fn commands(
+    HttpRunner(Runner { state, client, session, store }): HttpRunner,
+    ApiQuery(PendingQuery { after, wait }): ApiQuery<PendingQuery>,
+) -> Result<Response, ApiError> {
+    let head = state.store.messages.watch(&session).await.report(&state)?;
+    let pending = async {
+        // An unknown session has no commands, and cannot get any.
         let Some(mut head) = head else {
             return if wait == 0 { Ok(Vec::new()) } else { std::future::pending().await };
         };
         loop {
-            // First how far orders go, then the orders: one that comes in between is not waited for.
-            let known = head.borrow_and_update().orders;
-            let placed = hub.log.orders(&session, after).await.map_err(|trouble| hub.trouble(trouble))?;
-            let orders: Vec<Order> =
-                placed.into_iter().filter(|placed| placed.taken.is_none()).map(|placed| placed.order).collect();
-            if !orders.is_empty() || wait == 0 {
-                return Ok(orders);
+            // Read the head first, so that a command that is added in between is not missed.
+            let last_command = head.borrow_and_update().last_command;
+            let stored = store.commands.commands(&session, after).await.report(&state)?;
+            let commands: Vec<Order> =
+                stored.into_iter().filter(|stored| stored.outcome.is_none()).map(|stored| stored.command).collect();
+            if !commands.is_empty() || wait == 0 {
+                return Ok(commands);
             }
-            if head.wait_for(|head| head.orders > known).await.is_err() {
-                return Ok(orders);
+            if head.wait_for(|head| head.last_command > last_command).await.is_err() {
+                return Ok(commands);
             }
         }
     };
-    let orders: Result<Vec<Order>, Refusal> = tokio::select! {
-        orders = look => orders,
-        refusal = hub.stopping() => Err(refusal),
-        refusal = hub.gate.turned_away(&asker.visitor) => Err(refusal),
-        () = tokio::time::sleep(Duration::from_secs(wait.clamp(1, LONGEST_WAIT))) => Ok(Vec::new()),
+    let commands: Result<Vec<Order>, Refusal> = tokio::select! {
+        commands = pending => commands,
+        refusal = state.stopping() => Err(refusal),
+        refusal = state.authenticator.until_revoked(&client.principal) => Err(refusal),
+        () = tokio::time::sleep(Duration::from_secs(wait.clamp(1, MAX_WAIT_SECONDS))) => Ok(Vec::new()),
     };
-    Ok(answer(StatusCode::OK, &Orders { orders: orders? }))
+    Ok(response(StatusCode::OK, &PendingCommands { commands: commands? }))
 }
 
-/// The log as the hub has it, for a shell that goes on where another one wrote.
-#[utoipa::path(
-    get,
-    path = "/v1/shells/{session}/log",
-    operation_id = "shellLog",
-    tag = "shells",
-    params(
-        ("session" = String, Path, description = "The session"),
-        ("Sabir-Protocol" = u32, Header, description = "1"),
-        After,
-    ),
+/// Returns the messages of a session, for a runner that resumes it on another machine.
+#[utoipa::path(get, path = "/v1/runners/{session}/log", operation_id = "runnerLog", tag = "runners",
+    params(SessionPath, HttpRunner, LogQuery),
     responses(
-        (status = 200, description = "The messages that there are", body = String, content_type = "application/x-ndjson"),
-        (status = 400, description = "Not an id, or not a number"),
-        (status = 404, description = "There is no such session"),
-        (status = 426, description = "No version that both speak"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
+        (status = 200, description = "The messages so far", body = String, content_type = "application/x-ndjson"),
+        (status = 404, description = "No such session"), RunnerErrors,
+    ))]
 pub(crate) async fn log(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    headers: HeaderMap,
-    after: Result<Query<After>, QueryRejection>,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    check_version(&headers)?;
-    log_after(hub, asker, session, after, true).await
+    HttpRunner(Runner { state, client, session, .. }): HttpRunner,
+    ApiQuery(query): ApiQuery<LogQuery>,
+) -> Result<Response, ApiError> {
+    log_response(state, client, session, query, true).await
 }
 
-/// Hears what became of an order.
-#[utoipa::path(
-    post,
-    path = "/v1/shells/{session}/taken",
-    operation_id = "shellTaken",
-    tag = "shells",
-    params(("session" = String, Path, description = "The session"), ("Sabir-Protocol" = u32, Header, description = "1")),
-    request_body(content = Object, description = "A taken of docs/shell-protocol.md"),
+/// Stores the outcome of a command.
+#[utoipa::path(post, path = "/v1/runners/{session}/taken", operation_id = "runnerTaken", tag = "runners",
+    params(SessionPath, HttpRunner),
+    request_body(content = Object, description = "A taken, see docs/shell-protocol.md"),
     responses(
-        (status = 200, description = "It is noted", body = Object),
-        (status = 400, description = "Not a taken"),
-        (status = 413, description = "Too large"),
-        (status = 426, description = "No version that both speak"),
-        Refusals,
-    ),
-    security(("token" = []))
-)]
+        (status = 200, description = "The outcome is stored", body = Object),
+        (status = 413, description = "The body is too large"), RunnerErrors,
+    ))]
 pub(crate) async fn taken(
-    State(hub): State<Shared>,
-    asker: Asker,
-    Named(session): Named,
-    headers: HeaderMap,
-    request: Body,
-) -> Result<Response, Refused> {
-    asker.may(Deed::Write(&session))?;
-    check_version(&headers)?;
-    let text = body(&hub, request, TEXT).await?;
-    let Ok(FromShell::Taken(taken)) = serde_json::from_slice(&text) else { return Err(malformed("the body is not a taken")) };
+    HttpRunner(runner): HttpRunner,
+    ApiJson(frame): ApiJson<FromShell, MAX_BODY>,
+) -> Result<Response, ApiError> {
+    let FromShell::Taken(taken) = frame else { return Err(malformed("the body must be a taken")) };
     let number = taken.order;
-    take(&hub, &session, taken).await?;
-    Ok(answer(StatusCode::OK, &serde_json::json!({ "order": number })))
-}
-
-/// Notes what became of an order.
-pub(super) async fn take(hub: &Hub, session: &SessionId, mut taken: Taken) -> Result<(), Refusal> {
-    if let Some(reason) = taken.reason.take() {
-        taken.reason = Some(reason.chars().take(2_000).collect());
-    }
-    let (order, accepted) = (taken.order, taken.accepted);
-    // An order that is not known is nobody's, and one that was dealt with stays as it is: neither is a reason to stop a shell.
-    if hub.log.taken(session, taken, now()).await.map_err(|trouble| hub.trouble(trouble))? {
-        let session = Some(session.as_str());
-        let entry =
-            Entry { who: "shell", what: "taken", session, order: Some(order), accepted: Some(accepted), ..Entry::default() };
-        crate::control::noted(hub, hub.audit.note(&entry).await);
-    }
-    Ok(())
+    resolve_command(&runner, taken).await?;
+    Ok(response(StatusCode::OK, &serde_json::json!({ "order": number })))
 }

@@ -1,4 +1,4 @@
-//! A hub to speak to, and what speaks to it: as little as will do.
+//! Test harness: a hub in this process, and minimal HTTP, event-stream and WebSocket clients.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Weak};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use sabir_hub::auth::token::{Scope, Token};
-use sabir_hub::log::Log;
-use sabir_hub::log::embedded::Embedded;
-use sabir_hub::log::local::{Local, Sources};
-use sabir_hub::log::memory::Memory;
+use sabir_hub::store::local::{LocalStore, Sources};
+use sabir_hub::store::memory::MemoryStore;
+use sabir_hub::store::sqlite::SqliteStore;
+use sabir_hub::store::{MessageReader, Store};
 use sabir_hub::tls::Certificates;
-use sabir_hub::{Entrance, Limits, Settings, now};
+use sabir_hub::{Limits, OneTimeTokens, Settings, now};
 use sabir_protocol::{FromHub, Hello, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -23,30 +23,30 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// A hub that runs.
+/// A running hub.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    pub(crate) log: Arc<dyn Log>,
-    /// The same, when it is on disk.
-    embedded: Weak<Embedded>,
+    pub(crate) store: Store,
+    /// The backend, if it is on disk.
+    sqlite: Weak<SqliteStore>,
     pub(crate) folder: Arc<tempfile::TempDir>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
-/// How a hub of a test is.
+/// Configuration of a hub under test.
 pub(crate) struct Setup {
     pub(crate) open: bool,
     pub(crate) limits: Limits,
     pub(crate) folder: Arc<tempfile::TempDir>,
     pub(crate) tls: Option<Certificates>,
-    pub(crate) entrance: Option<Entrance>,
-    /// The log is in memory.
+    pub(crate) one_time_tokens: Option<OneTimeTokens>,
+    /// Use the in-memory backend.
     pub(crate) memory: bool,
-    /// The log is what a machine has.
+    /// Use the read-only backend over these files.
     pub(crate) local: Option<Sources>,
-    /// The log is this one.
-    pub(crate) log: Option<Arc<dyn Log>>,
+    /// Use this store.
+    pub(crate) store: Option<Store>,
 }
 
 impl Default for Setup {
@@ -57,10 +57,10 @@ impl Default for Setup {
             limits,
             folder: Arc::new(tempfile::tempdir().expect("a folder")),
             tls: None,
-            entrance: None,
+            one_time_tokens: None,
             memory: false,
             local: None,
-            log: None,
+            store: None,
         }
     }
 }
@@ -69,65 +69,66 @@ impl Setup {
     pub(crate) async fn start(self) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let local = self.local.is_some();
-        let (log, embedded): (Arc<dyn Log>, _) = if let Some(log) = self.log {
-            (log, Weak::new())
+        let mut sqlite = Weak::new();
+        let store: Store = if let Some(store) = self.store {
+            store
         } else if let Some(sources) = self.local {
-            (Arc::new(Local::open(sources, &mut |_, _| ()).expect("a log")), Weak::new())
+            Arc::new(LocalStore::open(sources, &mut |_, _| ()).expect("a store")).into()
         } else if self.memory {
-            (Arc::new(Memory::default()), Weak::new())
+            Arc::new(MemoryStore::default()).into()
         } else {
-            let log = Arc::new(Embedded::open(self.folder.path()).expect("a log"));
-            let embedded = Arc::downgrade(&log);
-            (log, embedded)
+            let backend = Arc::new(SqliteStore::open(self.folder.path()).expect("a store"));
+            sqlite = Arc::downgrade(&backend);
+            backend.into()
         };
         let settings = Settings {
             folder: self.folder.path().to_owned(),
-            open: self.open,
+            allow_anonymous: self.open,
             hosts: vec!["hub.example.org".to_owned()],
             origins: Vec::new(),
             limits: self.limits,
-            entrance: self.entrance,
-            local,
-            notes: mpsc::channel(1).0,
+            one_time_tokens: self.one_time_tokens,
+            diagnostics: mpsc::channel(1).0,
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serve = sabir_hub::serve(listener, Arc::clone(&log), settings, self.tls, async {
+        let serve = sabir_hub::serve(listener, store.clone(), settings, self.tls, async {
             let _ = stopped.await;
         });
-        Running { address, log, embedded, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
+        Running { address, store, sqlite, folder: self.folder, stop: Some(stop), task: tokio::spawn(serve) }
     }
 }
 
-/// A hub that takes anybody.
+/// Starts a hub that accepts requests without a token.
 pub(crate) async fn open_hub() -> Running {
     Setup::default().start().await
 }
 
-/// A hub that wants tokens.
+/// Starts a hub that requires tokens.
 pub(crate) async fn closed_hub() -> Running {
     Setup { open: false, ..Setup::default() }.start().await
 }
 
 impl Running {
-    /// Stops it, and waits until it has.
+    /// Stops the hub, waits until it has ended, and returns its folder.
     pub(crate) async fn stop(mut self) -> Arc<tempfile::TempDir> {
         self.begin_to_stop();
         self.task.await.expect("no panic").expect("no error");
-        assert_eq!(Arc::strong_count(&self.log), 1, "nobody has the log any more");
+        let backend: Weak<dyn MessageReader> = Arc::downgrade(&self.store.messages);
+        drop(self.store);
+        assert_eq!(backend.strong_count(), 0, "the hub has dropped the backend");
         self.folder
     }
 
-    /// No more than so many bytes are kept.
-    pub(crate) async fn limit(&self, bytes: Option<u64>) {
-        self.embedded.upgrade().expect("a log on disk").limit(bytes).await.expect("a limit");
+    /// Sets the size limit.
+    pub(crate) async fn set_limit(&self, bytes: Option<u64>) {
+        self.sqlite.upgrade().expect("a store on disk").set_limit(bytes).await.expect("a limit");
     }
 
     pub(crate) fn begin_to_stop(&mut self) {
         let _ = self.stop.take().expect("it runs").send(());
     }
 
-    /// A new token.
+    /// Creates a token and returns its secret.
     pub(crate) async fn token(&self, scope: &str) -> String {
         self.token_until(scope, None).await.1
     }
@@ -135,10 +136,10 @@ impl Running {
     pub(crate) async fn token_until(&self, scope: &str, seconds: Option<i64>) -> (String, String) {
         let scope: Scope = scope.parse().expect("a scope");
         let later = |seconds| sabir_core::time::Timestamp::from_millis(now().as_millis() + seconds * 1_000);
-        let (token, whole) = Token::new(vec![scope], None, now(), seconds.and_then(later)).expect("randomness");
+        let (token, secret) = Token::new(vec![scope], None, now(), seconds.and_then(later)).expect("randomness");
         let id = token.id.clone();
-        self.log.add_token(token).await.expect("kept");
-        (id, whole)
+        self.store.tokens.add_token(token).await.expect("stored");
+        (id, secret)
     }
 
     pub(crate) async fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
@@ -154,7 +155,7 @@ impl Running {
             let _ = write!(head, "{name}: {value}\r\n");
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).await.expect("sent");
-        // A hub that has said no need not read the rest.
+        // A hub that has refused the request does not read the rest.
         let _ = stream.write_all(body).await;
         let mut reply = Vec::new();
         let _ = stream.read_to_end(&mut reply).await;
@@ -173,7 +174,7 @@ impl Running {
         self.request("POST", path, &[("Sabir-Protocol", "1")], body.to_string().as_bytes()).await
     }
 
-    /// Server-sent events from there on.
+    /// Requests a stream of server-sent events.
     pub(crate) async fn events(&self, path: &str, headers: &[(&str, &str)]) -> Events {
         let mut stream = TcpStream::connect(self.address).await.expect("a connection");
         let mut head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
@@ -184,7 +185,7 @@ impl Running {
         Events { lines: BufReader::new(stream).lines() }
     }
 
-    /// A WebSocket.
+    /// Opens a WebSocket; the error is the status of a refusal.
     pub(crate) async fn socket(&self, path: &str, headers: &[(&str, &str)]) -> Result<Socket, u16> {
         let stream = TcpStream::connect(self.address).await.expect("a connection");
         let mut request = format!("ws://{}{path}", self.address).into_client_request().expect("a request");
@@ -199,13 +200,14 @@ impl Running {
         }
     }
 
-    pub(crate) async fn shell(&self, session: &str) -> Socket {
-        let path = format!("/v1/shells/{session}");
+    /// Opens the WebSocket of a runner.
+    pub(crate) async fn runner(&self, session: &str) -> Socket {
+        let path = format!("/v1/runners/{session}");
         self.socket(&path, &[("Sec-WebSocket-Protocol", SUBPROTOCOL)]).await.expect("a WebSocket")
     }
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -219,7 +221,7 @@ impl Reply {
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let mut body = bytes.get(end + 4..).unwrap_or_default().to_vec();
         if head.contains("transfer-encoding: chunked") {
-            body = joined(&body);
+            body = join_chunks(&body);
         }
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         Self { status, head, body }
@@ -233,13 +235,14 @@ impl Reply {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The code of an error.
+    /// The code of an error response.
     pub(crate) fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 }
 
-fn joined(mut rest: &[u8]) -> Vec<u8> {
+/// Joins the chunks of a body.
+fn join_chunks(mut rest: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
         let size = usize::from_str_radix(std::str::from_utf8(&rest[..end]).expect("digits"), 16).expect("a size");
@@ -252,13 +255,13 @@ fn joined(mut rest: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Server-sent events.
+/// A stream of server-sent events.
 pub(crate) struct Events {
     lines: tokio::io::Lines<BufReader<TcpStream>>,
 }
 
 impl Events {
-    /// The next event with its id; `None` at the end. Sizes of chunks stand between the lines and are passed over.
+    /// The next event with its id; `None` at the end. Lines with chunk sizes are skipped.
     pub(crate) async fn next(&mut self) -> Option<(u64, Value)> {
         self.next_of_type().await.map(|(id, _, data)| (id, data))
     }
@@ -284,11 +287,11 @@ impl Events {
     }
 }
 
-/// A WebSocket.
+/// A WebSocket connection.
 pub(crate) struct Socket(pub(crate) WebSocketStream<TcpStream>);
 
 impl Socket {
-    pub(crate) async fn say(&mut self, frame: &Value) {
+    pub(crate) async fn send_json(&mut self, frame: &Value) {
         self.0.send(Message::Text(frame.to_string().into())).await.expect("sent");
     }
 
@@ -296,17 +299,17 @@ impl Socket {
         self.0.send(Message::Binary(frame.into())).await.expect("sent");
     }
 
-    /// Whether it could be sent.
+    /// Sends a frame; `false` if the connection is closed.
     pub(crate) async fn try_send(&mut self, frame: Vec<u8>) -> bool {
         self.0.send(Message::Binary(frame.into())).await.is_ok()
     }
 
-    /// The next frame of text.
-    pub(crate) async fn hear(&mut self) -> FromHub {
+    /// The next frame of the protocol.
+    pub(crate) async fn receive(&mut self) -> FromHub {
         serde_json::from_str(&self.text().await.expect("a frame")).expect("a frame of the protocol")
     }
 
-    /// The next frame of text, or the code that the other end closed with.
+    /// The next text frame, or the code of the close frame.
     pub(crate) async fn text(&mut self) -> Result<String, u16> {
         loop {
             match self.0.next().await {
@@ -318,13 +321,13 @@ impl Socket {
         }
     }
 
-    /// Says hello, and gives the welcome.
+    /// Sends a hello and returns the answer.
     pub(crate) async fn hello(&mut self, session: &str, writer: &str, epoch: u32, last: u64) -> FromHub {
-        self.say(&hello(session, writer, epoch, last)).await;
-        self.hear().await
+        self.send_json(&hello(session, writer, epoch, last)).await;
+        self.receive().await
     }
 
-    /// Waits for the end: the code of the error, and that of the close frame.
+    /// Waits for the end; returns the codes of the error and of the close frame.
     pub(crate) async fn end(&mut self) -> (String, u16) {
         let mut code = String::new();
         loop {
@@ -363,19 +366,19 @@ pub(crate) fn event(session: &str, seq: u64, fields: &Value) -> String {
     json!({ "sessionId": session, "seq": seq, "ts": ts, "type": "event", "payload": { "json": event } }).to_string()
 }
 
-/// A batch of these lines.
+/// A batch with these lines.
 pub(crate) fn frame(first: u64, lines: &[String]) -> Vec<u8> {
     let all: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     batch::encode(first, u32::try_from(lines.len()).expect("few"), all.as_bytes()).expect("fits")
 }
 
-/// A batch of messages with these numbers.
-pub(crate) fn numbered(session: &str, first: u64, last: u64) -> Vec<u8> {
+/// A batch with messages from `first` to `last`.
+pub(crate) fn numbered_batch(session: &str, first: u64, last: u64) -> Vec<u8> {
     let lines: Vec<String> = (first..=last).map(|seq| message(session, seq, &format!("number {seq}"))).collect();
     frame(first, &lines)
 }
 
-/// What stands in a file of the hub's folder.
+/// Content of a file in the hub's folder.
 pub(crate) fn file(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a file")
 }

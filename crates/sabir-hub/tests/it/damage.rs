@@ -1,4 +1,4 @@
-//! A hub whose database was damaged while it was stopped: what it gives out is true or marked, and never a wrong answer.
+//! A damaged database: every response is either correct or marked as damaged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use sabir_hub::log::embedded::verify;
+use sabir_hub::store::sqlite::verify;
 use sabir_protocol::{FromHub, SessionId};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ const SESSIONS: [&str; 3] = ["first", "second", "third"];
 const MESSAGES: u64 = 40;
 const PAGE: usize = 4_096;
 
-/// What is kept, by session.
+/// Stored lines by session.
 type Truth = BTreeMap<&'static str, Vec<String>>;
 
 fn truth() -> Truth {
@@ -35,15 +35,15 @@ fn truth() -> Truth {
     SESSIONS.into_iter().map(lines).collect()
 }
 
-/// The folder of a stopped hub.
+/// The folder of a stopped hub with some sessions.
 async fn stopped() -> (Arc<tempfile::TempDir>, Truth) {
     let hub = open_hub().await;
     let truth = truth();
     for (session, lines) in &truth {
-        let mut shell = hub.shell(session).await;
-        shell.hello(session, "a", 1, 0).await;
-        shell.send(frame(1, lines)).await;
-        assert_eq!(shell.hear().await, FromHub::Ack { last: MESSAGES });
+        let mut runner = hub.runner(session).await;
+        runner.hello(session, "a", 1, 0).await;
+        runner.send(frame(1, lines)).await;
+        assert_eq!(runner.receive().await, FromHub::Ack { last: MESSAGES });
         while hub.get(&format!("/v1/sessions/{session}")).await.json()["folded"] != MESSAGES {}
     }
     (hub.stop().await, truth)
@@ -60,6 +60,7 @@ fn copy(folder: &Path) -> Arc<tempfile::TempDir> {
     Arc::new(copy)
 }
 
+/// Changes some bytes of a file.
 fn change(file: &Path, at: u64, change: impl FnOnce(&mut [u8]), bytes: usize) {
     let mut file = OpenOptions::new().read(true).write(true).open(file).expect("a file");
     let mut part = vec![0; bytes];
@@ -70,19 +71,19 @@ fn change(file: &Path, at: u64, change: impl FnOnce(&mut [u8]), bytes: usize) {
     file.write_all(&part).expect("written");
 }
 
-/// Where a text stands in a file.
-fn places(file: &Path, text: &str) -> Vec<u64> {
+/// Offsets of a text in a file.
+fn offsets(file: &Path, text: &str) -> Vec<u64> {
     let bytes = fs::read(file).expect("a file");
-    let found = bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text.as_bytes());
-    found.map(|(at, _)| at as u64).collect()
+    let matches = bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text.as_bytes());
+    matches.map(|(at, _)| at as u64).collect()
 }
 
 async fn start(folder: &Arc<tempfile::TempDir>) -> Running {
     Setup { folder: Arc::clone(folder), ..Setup::default() }.start().await
 }
 
-/// What is shown is what was kept, or marked. Whether something is.
-async fn shows_nothing_wrong(hub: &Running, truth: &Truth, what: &str) -> bool {
+/// Asserts that every response is correct or marked, and returns whether any is marked.
+async fn assert_correct_or_marked(hub: &Running, truth: &Truth, what: &str) -> bool {
     let mut marked = false;
     let list = hub.get("/v1/sessions").await;
     assert_eq!(list.status, 200, "{what}: {}", list.text());
@@ -92,7 +93,7 @@ async fn shows_nothing_wrong(hub: &Running, truth: &Truth, what: &str) -> bool {
         let reply = hub.get(&format!("/v1/sessions/{session}/log")).await;
         if listed.is_none() {
             marked |= list.iter().any(|listed| !listed["damaged"].is_null());
-            assert!(marked && reply.status != 200, "{what}: {session} is not there and nothing says so");
+            assert!(marked && reply.status != 200, "{what}: {session} is missing without a mark");
             continue;
         }
         let text = reply.text();
@@ -110,21 +111,21 @@ async fn shows_nothing_wrong(hub: &Running, truth: &Truth, what: &str) -> bool {
         } else {
             assert_eq!(reply.status, 500, "{what}: {text}");
         }
-        // It is folded meanwhile, where it has to be made anew.
-        let shown = loop {
-            let shown = hub.get(&format!("/v1/sessions/{session}")).await.json();
-            if !shown["damaged"].is_null() || shown["folded"] == shown["last"] {
-                break shown;
+        // A damaged overview is being rebuilt.
+        let current = loop {
+            let current = hub.get(&format!("/v1/sessions/{session}")).await.json();
+            if !current["damaged"].is_null() || current["folded"] == current["last"] {
+                break current;
             }
         };
-        let is_marked = !shown["damaged"].is_null();
-        let figures = &shown["overview"];
-        let right = figures["tokens"] == MESSAGES / 2 * 11 && figures["agent"] == "codex" && shown["last"] == MESSAGES;
-        assert!(is_marked || right, "{what}: {shown}");
+        let is_marked = !current["damaged"].is_null();
+        let overview = &current["overview"];
+        let is_correct = overview["tokens"] == MESSAGES / 2 * 11 && overview["agent"] == "codex" && current["last"] == MESSAGES;
+        assert!(is_marked || is_correct, "{what}: {current}");
         assert!(is_marked || (gaps == 0 && reply.status == 200), "{what}: {session} has {gaps} gaps and no mark");
         let result = hub.get(&format!("/v1/sessions/{session}/result")).await.json();
-        let is_whole = result["runs"][0]["tokens"]["total"] == MESSAGES / 2 * 11;
-        assert!(is_whole || is_marked, "{what}: {result}");
+        let is_complete = result["runs"][0]["tokens"]["total"] == MESSAGES / 2 * 11;
+        assert!(is_complete || is_marked, "{what}: {result}");
         assert_eq!(result["gaps"].is_array(), gaps > 0, "{what}: {result}");
         marked |= is_marked;
     }
@@ -132,7 +133,7 @@ async fn shows_nothing_wrong(hub: &Running, truth: &Truth, what: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_was_overwritten_is_never_a_wrong_answer() {
+async fn overwritten_pages_are_detected() {
     let (folder, truth) = stopped().await;
     let pages = fs::metadata(folder.path().join("hub.sqlite")).expect("a file").len() / PAGE as u64;
     let mut harmless = 0;
@@ -141,9 +142,9 @@ async fn a_page_that_was_overwritten_is_never_a_wrong_answer() {
         let database = folder.path().join("hub.sqlite");
         change(&database, page * PAGE as u64, |bytes| bytes.fill(0xAA), PAGE);
         let hub = start(&folder).await;
-        let marked = shows_nothing_wrong(&hub, &truth, &format!("page {page}")).await;
+        let marked = assert_correct_or_marked(&hub, &truth, &format!("page {page}")).await;
         let health = hub.get("/healthz").await;
-        assert!(!marked || health.status == 503, "page {page} is damaged and the hub says that it is well");
+        assert!(!marked || health.status == 503, "page {page} is damaged but the hub is healthy");
         if health.status == 200 {
             harmless += 1;
         }
@@ -153,17 +154,17 @@ async fn a_page_that_was_overwritten_is_never_a_wrong_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bit_that_was_flipped_is_never_a_wrong_answer() {
+async fn flipped_bits_are_detected() {
     let (folder, truth) = stopped().await;
     let bytes = fs::metadata(folder.path().join("hub.sqlite")).expect("a file").len();
-    // The first page says what tables there are: without it nothing can be opened, which is no wrong answer either.
+    // Damage to the first page, which has the list of tables, prevents opening the database.
     let mut at = PAGE as u64 + 7;
     let mut marked = 0;
     while at < bytes {
         let folder = copy(folder.path());
         change(&folder.path().join("hub.sqlite"), at, |byte| byte[0] ^= 1 << (at % 8), 1);
         let hub = start(&folder).await;
-        marked += u32::from(shows_nothing_wrong(&hub, &truth, &format!("bit at {at}")).await);
+        marked += u32::from(assert_correct_or_marked(&hub, &truth, &format!("bit at {at}")).await);
         hub.stop().await;
         at += 1_511;
     }
@@ -171,18 +172,18 @@ async fn a_bit_that_was_flipped_is_never_a_wrong_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_message_is_a_gap_for_everybody_who_reads_it() {
+async fn damaged_message_is_a_gap_until_the_runner_sends_it_again() {
     let (folder, truth) = stopped().await;
     let database = folder.path().join("hub.sqlite");
-    let at = places(&database, "word7 second")[0];
+    let at = offsets(&database, "word7 second")[0];
     change(&database, at, |byte| byte[0] ^= 1, 1);
-    let found = verify(folder.path(), false, &mut |_, _| ()).expect("checked");
-    let [problem] = &found.problems[..] else { panic!("{found:?}") };
+    let verification = verify(folder.path(), false, &mut |_, _| ()).expect("checked");
+    let [problem] = &verification.problems[..] else { panic!("{verification:?}") };
     assert_eq!((problem.session.as_ref().map(SessionId::as_str), problem.messages), (Some("second"), Some([7, 7])));
-    assert_eq!((found.sessions, found.messages, found.damaged_messages), (3, 3 * MESSAGES, 1));
+    assert_eq!((verification.sessions, verification.messages, verification.damaged_messages), (3, 3 * MESSAGES, 1));
     let hub = start(&folder).await;
-    assert_eq!(hub.get("/healthz").await.status, 200, "nobody has read it yet");
-    assert!(shows_nothing_wrong(&hub, &truth, "one message").await);
+    assert_eq!(hub.get("/healthz").await.status, 200, "it was not read yet");
+    assert!(assert_correct_or_marked(&hub, &truth, "one message").await);
     let mut events = hub.events("/v1/sessions/second/events?after=6&only=event", &[]).await;
     assert_eq!(events.next().await.map(|(seq, message)| (seq, message["type"].clone())), Some((7, json!("gap"))));
     let mut timeline = hub.events("/v1/sessions/second/timeline", &[]).await;
@@ -192,25 +193,25 @@ async fn a_damaged_message_is_a_gap_for_everybody_who_reads_it() {
     assert!(one.status == 500 && one.text().contains("damaged"), "{}", one.text());
     let result = hub.get("/v1/sessions/second/result").await.json();
     assert_eq!(result["gaps"], json!([[7, 7]]));
-    assert!(hub.get("/v1/sessions/first").await.json()["damaged"].is_null(), "the others are well");
-    // Who is to write on where another one wrote does not get a log with a gap.
-    let shell = hub.request("GET", "/v1/shells/second/log?after=6", &[("Sabir-Protocol", "1")], b"").await;
-    assert!(!shell.text().contains("gap"), "{}", shell.text());
+    assert!(hub.get("/v1/sessions/first").await.json()["damaged"].is_null(), "the others are intact");
+    // A runner cannot resume from a log with a gap.
+    let log = hub.request("GET", "/v1/runners/second/log?after=6", &[("Sabir-Protocol", "1")], b"").await;
+    assert!(!log.text().contains("gap"), "{}", log.text());
     let health = hub.get("/healthz").await;
-    // It was looked at less than a second ago.
-    let health = if health.status == 200 { loop_until_unwell(&hub).await } else { health.text() };
+    // The result of a health check is reused for a second.
+    let health = if health.status == 200 { wait_until_unhealthy(&hub).await } else { health.text() };
     assert!(health.contains("1 sessions are damaged") && !health.contains("second"), "{health}");
-    // The shell still has it, and sends it again: it is whole again.
-    let mut shell = hub.shell("second").await;
-    shell.hello("second", "a", 1, MESSAGES).await;
-    shell.send(frame(7, &truth["second"][6..7])).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: MESSAGES });
+    // The runner sends the message again, which repairs it.
+    let mut runner = hub.runner("second").await;
+    runner.hello("second", "a", 1, MESSAGES).await;
+    runner.send(frame(7, &truth["second"][6..7])).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: MESSAGES });
     assert!(!hub.get("/v1/sessions/second/log").await.text().contains("\"gap\""));
-    drop(shell);
+    drop(runner);
     hub.stop().await;
 }
 
-async fn loop_until_unwell(hub: &Running) -> String {
+async fn wait_until_unhealthy(hub: &Running) -> String {
     loop {
         let health = hub.get("/healthz").await;
         if health.status == 503 {
@@ -220,40 +221,41 @@ async fn loop_until_unwell(hub: &Running) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_overview_is_made_anew_and_a_damaged_row_takes_nothing() {
+async fn damaged_overview_is_rebuilt_and_damaged_row_is_read_only() {
     let (folder, truth) = stopped().await;
     let database = folder.path().join("hub.sqlite");
     let connection = rusqlite::Connection::open(&database).expect("a database");
-    // Not JSON any more; JSON with another figure; another last message.
+    // Invalid JSON; JSON with another number; another last message.
     connection.execute("UPDATE session SET overview = '{\"to' WHERE name = 'first'", []).expect("changed");
-    let figure = "UPDATE session SET overview = replace(overview, '\"toolCalls\":0', '\"toolCalls\":9') WHERE name = 'second'";
-    assert_eq!(connection.execute(figure, []), Ok(1));
+    let number = "UPDATE session SET overview = replace(overview, '\"toolCalls\":0', '\"toolCalls\":9') WHERE name = 'second'";
+    assert_eq!(connection.execute(number, []), Ok(1));
     connection.execute("UPDATE session SET last = 12 WHERE name = 'third'", []).expect("changed");
     drop(connection);
     let hub = start(&folder).await;
-    assert!(shows_nothing_wrong(&hub, &truth, "rows").await);
+    assert!(assert_correct_or_marked(&hub, &truth, "rows").await);
     for session in ["first", "second"] {
-        let shown = hub.get(&format!("/v1/sessions/{session}")).await.json();
-        assert_eq!((&shown["damaged"], &shown["overview"]["toolCalls"]), (&json!(null), &json!(0)), "made anew: {shown}");
+        let current = hub.get(&format!("/v1/sessions/{session}")).await.json();
+        assert_eq!((&current["damaged"], &current["overview"]["toolCalls"]), (&json!(null), &json!(0)), "rebuilt: {current}");
     }
     let third = hub.get("/v1/sessions/third").await.json();
     assert_eq!(third["damaged"], "its row in the database is damaged");
-    assert_eq!(hub.get("/v1/sessions/third/log").await.text().lines().count() as u64, MESSAGES, "what is there is shown");
+    assert_eq!(hub.get("/v1/sessions/third/log").await.text().lines().count() as u64, MESSAGES, "readable messages are returned");
     assert_eq!(hub.get("/healthz").await.status, 503);
-    let refused = hub.post("/v1/shells/third/hello", &hello("third", "a", 1, MESSAGES)).await;
-    assert_eq!(refused.status, 500, "nothing is acknowledged where it is not known how far it is");
+    let refused = hub.post("/v1/runners/third/hello", &hello("third", "a", 1, MESSAGES)).await;
+    assert_eq!(refused.status, 500, "nothing is acknowledged if the last number is unknown");
     hub.stop().await;
-    let found = verify(folder.path(), true, &mut |_, _| ()).expect("checked");
-    assert!(!found.is_intact() && found.repaired.iter().any(|what| what.contains("third")), "{found:?}");
+    let verification = verify(folder.path(), true, &mut |_, _| ()).expect("checked");
+    let is_repaired = verification.repaired.iter().any(|what| what.contains("third"));
+    assert!(!verification.is_intact() && is_repaired, "{verification:?}");
     assert!(verify(folder.path(), false, &mut |_, _| ()).expect("checked").is_intact());
     let hub = start(&folder).await;
-    assert!(!shows_nothing_wrong(&hub, &truth, "repaired").await);
+    assert!(!assert_correct_or_marked(&hub, &truth, "repaired").await);
     assert_eq!(hub.get("/healthz").await.status, 200);
     hub.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_index_of_words_costs_no_hit() {
+async fn damaged_word_index_does_not_change_search_results() {
     let (folder, _) = stopped().await;
     let words = folder.path().join("words.sqlite");
     let hub = start(&folder).await;
@@ -272,7 +274,7 @@ async fn a_damaged_index_of_words_costs_no_hit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_the_version_before_opens_and_lets_go_of_overviews_that_are_too_large() {
+async fn folder_of_an_earlier_version_opens_and_drops_oversized_overviews() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let connection = rusqlite::Connection::open(folder.path().join("hub.sqlite")).expect("a database");
     connection.execute_batch(include_str!("tables-1.sql")).expect("tables");
@@ -299,13 +301,13 @@ async fn a_folder_of_the_version_before_opens_and_lets_go_of_overviews_that_are_
             break;
         }
     }
-    let mut shell = hub.shell("old").await;
-    shell.hello("old", "a", 1, 2).await;
-    shell.send(frame(3, &[message("old", 3, "more")])).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: 3 });
-    drop(shell);
+    let mut runner = hub.runner("old").await;
+    runner.hello("old", "a", 1, 2).await;
+    runner.send(frame(3, &[message("old", 3, "more")])).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: 3 });
+    drop(runner);
     hub.stop().await;
-    let found = verify(folder.path(), false, &mut |_, _| ()).expect("checked");
-    assert!(found.is_intact(), "{found:?}");
-    assert_eq!((found.messages, found.without_checksum), (3, 2));
+    let verification = verify(folder.path(), false, &mut |_, _| ()).expect("checked");
+    assert!(verification.is_intact(), "{verification:?}");
+    assert_eq!((verification.messages, verification.without_checksum), (3, 2));
 }

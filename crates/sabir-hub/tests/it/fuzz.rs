@@ -1,4 +1,4 @@
-//! Arbitrary input from the network: a bounded number of cases of what the fuzz targets run for longer.
+//! Property tests with arbitrary network input: a bounded number of the cases that the fuzz targets run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,17 +9,17 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Runtime;
 
-use crate::client::{Running, Setup, hello, numbered};
+use crate::client::{Running, Setup, hello, numbered_batch};
 use crate::script;
 
-/// Panics of any thread: those of a hub end a task and no test.
+/// Number of panics in any thread, since a panic of the hub does not fail a test by itself.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs cases against one hub, which may not panic.
+/// Runs cases against one hub, which must not panic.
 fn cases<S: Strategy>(count: u32, memory: bool, strategy: &S, case: impl Fn(&Runtime, &Running, usize, S::Value)) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // Where many tests share a process, the panic of another test is on the thread of that test.
+        // Other tests of the same process panic on their own threads.
         if std::thread::current().name().is_some_and(|name| name.starts_with("tokio")) {
             PANICS.fetch_add(1, Ordering::Relaxed);
         }
@@ -37,7 +37,7 @@ fn cases<S: Strategy>(count: u32, memory: bool, strategy: &S, case: impl Fn(&Run
     done.unwrap_or_else(|error| panic!("{error}"));
     runtime.block_on(async {
         assert_eq!(hub.get("/healthz").await.status, 200);
-        // Everything that was kept is folded, listed and shown without a failure.
+        // All stored sessions can be listed and have results.
         let sessions = hub.get("/v1/sessions?limit=500").await;
         assert_eq!(sessions.status, 200);
         for session in sessions.json()["sessions"].as_array().expect("a list") {
@@ -49,36 +49,36 @@ fn cases<S: Strategy>(count: u32, memory: bool, strategy: &S, case: impl Fn(&Run
 }
 
 #[tokio::test]
-async fn scripts_reach_the_log() {
+async fn script_stores_messages() {
     let hub = Setup { memory: true, ..Setup::default() }.start().await;
     // A hello, batches of 1 and 5 messages, a close, a hello, a batch of 2.
-    script::run(hub.address, &*hub.log, "s", &[0, 2, 0, 2, 4, 12, 0, 2, 1]).await;
+    script::run(hub.address, &*hub.store.messages, "s", &[0, 2, 0, 2, 4, 12, 0, 2, 1]).await;
     assert_eq!(hub.get("/v1/sessions/s").await.json()["last"], 8);
 }
 
 #[test]
-fn any_frames_over_websocket_leave_the_hub_sound() {
+fn arbitrary_frames_do_not_break_the_hub() {
     cases(96, true, &vec(any::<u8>(), 0..800), |runtime, hub, number, bytes| {
-        runtime.block_on(script::run(hub.address, &*hub.log, &format!("s{number}"), &bytes));
+        runtime.block_on(script::run(hub.address, &*hub.store.messages, &format!("s{number}"), &bytes));
     });
 }
 
 #[test]
-fn any_frames_over_websocket_leave_a_hub_on_disk_sound() {
+fn arbitrary_frames_do_not_break_the_hub_on_disk() {
     cases(16, false, &vec(any::<u8>(), 0..400), |runtime, hub, number, bytes| {
-        runtime.block_on(script::run(hub.address, &*hub.log, &format!("s{number}"), &bytes));
+        runtime.block_on(script::run(hub.address, &*hub.store.messages, &format!("s{number}"), &bytes));
     });
 }
 
 #[test]
-fn any_request_body_is_answered_and_never_with_a_failure() {
+fn arbitrary_bodies_are_answered_without_server_errors() {
     let path = select(vec!["hello", "batches", "taken"]);
     let body = (any::<bool>(), vec(any::<u8>(), 0..300), vec((any::<u16>(), any::<u8>()), 0..4));
     cases(256, true, &(path, body), |runtime, hub, number, (path, (is_arbitrary, bytes, changes))| {
         let session = format!("s{number}");
         let mut body = match path {
             _ if is_arbitrary => bytes,
-            "batches" => numbered(&session, 1, 3),
+            "batches" => numbered_batch(&session, 1, 3),
             "hello" => hello(&session, "a", 1, 0).to_string().into_bytes(),
             _ => br#"{"type":"taken","order":1,"accepted":true,"reason":"because"}"#.to_vec(),
         };
@@ -90,7 +90,7 @@ fn any_request_body_is_answered_and_never_with_a_failure() {
         }
         let headers =
             [("Sabir-Protocol", "1"), ("Sabir-Writer", "a"), ("Sabir-Epoch", "1"), ("Content-Type", "application/x-sabir-batch")];
-        let reply = runtime.block_on(hub.request("POST", &format!("/v1/shells/{session}/{path}"), &headers, &body));
+        let reply = runtime.block_on(hub.request("POST", &format!("/v1/runners/{session}/{path}"), &headers, &body));
         assert!((200..500).contains(&reply.status), "{path}: {} {}", reply.status, reply.text());
     });
 }

@@ -1,4 +1,4 @@
-//! Limits of what one client can take: bytes, frames, lines in the audit log, access that was revoked.
+//! Limits of a client: bytes, frames, audit lines, and the end of revoked access.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,21 +7,19 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use ring::digest::{SHA256, digest};
-use sabir_core::fold::Overview;
 use sabir_core::time::Timestamp;
 use sabir_hub::auth::token::Token;
-use sabir_hub::log::memory::Memory;
-use sabir_hub::log::{Added, Answer, Append, Appended, Artifact, Begun, Filter, Head, Limit, Log, Page, Placed, Session, Stored};
-use sabir_hub::{Entrance, Limits, now};
-use sabir_protocol::{FromHub, Hello, MAX_MESSAGE, Order, SUBPROTOCOL, SessionId, Taken};
+use sabir_hub::store::memory::MemoryStore;
+use sabir_hub::store::{Artifact, Store, StoreFuture, TokenStore};
+use sabir_hub::{Limits, OneTimeTokens, now};
+use sabir_protocol::{FromHub, MAX_MESSAGE, SUBPROTOCOL};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{broadcast, watch};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::client::{Reply, Running, Setup, closed_hub, file, frame, hello, message, numbered, open_hub};
-use crate::log::id;
+use crate::client::{Reply, Running, Setup, closed_hub, file, frame, hello, message, numbered_batch, open_hub};
+use crate::store::id;
 
 fn digest_of(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -36,7 +34,7 @@ async fn with_token(hub: &Running, method: &str, path: &str, token: &str, body: 
     hub.request(method, path, &[("Authorization", &bearer), ("Sabir-Protocol", "1")], body).await
 }
 
-/// All files beneath a folder.
+/// All files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -47,81 +45,82 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn control_frames_of_runner_are_paced() {
+async fn rate_limit_slows_control_frames_of_a_runner() {
     let limits = Limits { requests_per_second: 200, ..Limits::default() };
     let hub = Setup { limits, memory: true, ..Setup::default() }.start().await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
-    // 600 frames with 400 in the bucket: the rest comes in at 200 a second.
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
+    // 600 frames with 400 in the bucket: the rest is read at 200 per second.
     let start = Instant::now();
     for _ in 0..600 {
-        shell.0.feed(Message::Text(r#"{"type":"heartbeat"}"#.into())).await.expect("sent");
+        runner.0.feed(Message::Text(r#"{"type":"heartbeat"}"#.into())).await.expect("sent");
     }
-    shell.send(numbered("s", 1, 1)).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: 1 });
+    runner.send(numbered_batch("s", 1, 1)).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: 1 });
     assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
-    // Another session of the same machine is not slowed down by it, and has a bucket of its own.
-    let mut other = hub.shell("t").await;
+    // Another session of the same machine has its own bucket.
+    let mut other = hub.runner("t").await;
     other.hello("t", "a", 1, 0).await;
     for first in 1..=300 {
-        other.send(numbered("t", first, first)).await;
-        assert_eq!(other.hear().await, FromHub::Ack { last: first });
+        other.send(numbered_batch("t", first, first)).await;
+        assert_eq!(other.receive().await, FromHub::Ack { last: first });
     }
 }
 
 #[tokio::test]
-async fn frames_of_watcher_are_paced() {
+async fn rate_limit_slows_frames_of_a_subscriber() {
     let limits = Limits { requests_per_second: 200, ..Limits::default() };
     let hub = Setup { limits, memory: true, ..Setup::default() }.start().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
-    let mut watcher = hub.socket("/v1/sessions/s/watch", &[]).await.expect("a WebSocket");
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
+    let mut subscriber = hub.socket("/v1/sessions/s/watch", &[]).await.expect("a WebSocket");
     let start = Instant::now();
     for _ in 0..600 {
-        watcher.0.feed(Message::Pong(Bytes::new())).await.expect("sent");
+        subscriber.0.feed(Message::Pong(Bytes::new())).await.expect("sent");
     }
-    watcher.0.send(Message::Close(None)).await.expect("sent");
-    while watcher.0.next().await.is_some_and(|frame| frame.is_ok()) {}
+    subscriber.0.send(Message::Close(None)).await.expect("sent");
+    while subscriber.0.next().await.is_some_and(|frame| frame.is_ok()) {}
     assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
-async fn repeated_taken_is_one_audit_line() {
+async fn repeated_outcome_is_audited_once() {
     let hub = open_hub().await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
-    assert_eq!(hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await.status, 201);
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
+    assert_eq!(hub.post("/v1/sessions/s/commands", &json!({"kind":"cancel"})).await.status, 201);
     for _ in 0..50 {
-        shell.say(&json!({"type":"taken","order":1,"accepted":true})).await;
+        runner.send_json(&json!({"type":"taken","order":1,"accepted":true})).await;
     }
-    shell.send(numbered("s", 1, 1)).await;
-    while shell.hear().await != (FromHub::Ack { last: 1 }) {}
-    let http = hub.post("/v1/shells/s/taken", &json!({"type":"taken","order":1,"accepted":false})).await;
+    runner.send(numbered_batch("s", 1, 1)).await;
+    while runner.receive().await != (FromHub::Ack { last: 1 }) {}
+    let http = hub.post("/v1/runners/s/taken", &json!({"type":"taken","order":1,"accepted":false})).await;
     assert_eq!(http.status, 200);
     assert_eq!(file(hub.folder.path(), "audit.jsonl").matches("\"taken\"").count(), 1);
 }
 
 #[tokio::test]
-async fn revoked_token_ends_downloads() {
+async fn revoked_token_aborts_downloads() {
     const SIZE: u64 = 64 << 20;
     let hub = closed_hub().await;
     let runner = hub.token("runner:s").await;
-    with_token(&hub, "POST", "/v1/shells/s/hello", &runner, hello("s", "a", 1, 0).to_string().as_bytes()).await;
-    // More than the buffers of a connection hold.
+    with_token(&hub, "POST", "/v1/runners/s/hello", &runner, hello("s", "a", 1, 0).to_string().as_bytes()).await;
+    // More than the buffers of a connection can hold.
     let digest = digest_of(b"any");
     let folder = hub.folder.path().join("artifacts").join(&digest[..2]);
     std::fs::create_dir_all(&folder).expect("created");
     std::fs::File::create(folder.join(&digest)).expect("created").set_len(SIZE).expect("long");
     let artifact = Artifact { digest: digest.clone(), size: SIZE, name: None, media_type: None, complete: true };
-    hub.log.put_artifact(&id("s"), artifact).await.expect("kept");
+    let write = hub.store.write.as_ref().expect("writable");
+    write.artifacts.put_artifact(&id("s"), artifact).await.expect("stored");
     let text = "x".repeat(1_000_000);
-    let mut shell = hub
-        .socket("/v1/shells/s", &[("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", &format!("Bearer {runner}"))])
+    let mut runner = hub
+        .socket("/v1/runners/s", &[("Sec-WebSocket-Protocol", SUBPROTOCOL), ("Authorization", &format!("Bearer {runner}"))])
         .await
         .expect("a WebSocket");
-    shell.hello("s", "a", 1, 0).await;
+    runner.hello("s", "a", 1, 0).await;
     for seq in 1..=24 {
-        shell.send(frame(seq, &[message("s", seq, &text)])).await;
-        assert_eq!(shell.hear().await, FromHub::Ack { last: seq });
+        runner.send(frame(seq, &[message("s", seq, &text)])).await;
+        assert_eq!(runner.receive().await, FromHub::Ack { last: seq });
     }
     for (path, size) in [(format!("/v1/sessions/s/artifacts/{digest}"), SIZE), ("/v1/sessions/s/log".to_owned(), 24 << 20)] {
         let (token_id, token) = hub.token_until("watch", None).await;
@@ -129,21 +128,21 @@ async fn revoked_token_ends_downloads() {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", hub.address);
         stream.write_all(head.as_bytes()).await.expect("sent");
         let mut bytes = vec![0; 1_000];
-        stream.read_exact(&mut bytes).await.expect("it begins");
+        stream.read_exact(&mut bytes).await.expect("the beginning");
         assert!(bytes.starts_with(b"HTTP/1.1 200"));
-        hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+        hub.store.tokens.revoke_token(&token_id, now()).await.expect("revoked");
         while hub.get_with("/v1/sessions", &token).await.status == 200 {}
         let _ = stream.read_to_end(&mut bytes).await;
-        assert!((bytes.len() as u64) < size, "{path}: all {} bytes came", bytes.len());
-        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{path} looks whole");
+        assert!((bytes.len() as u64) < size, "{path}: all {} bytes arrived", bytes.len());
+        assert!(!bytes.ends_with(b"\r\n0\r\n\r\n"), "{path} looks complete");
     }
 }
 
 #[tokio::test]
-async fn revoked_token_ends_uploads() {
+async fn revoked_token_aborts_uploads() {
     let hub = closed_hub().await;
     let (token_id, token) = hub.token_until("runner:s", None).await;
-    with_token(&hub, "POST", "/v1/shells/s/hello", &token, hello("s", "a", 1, 0).to_string().as_bytes()).await;
+    with_token(&hub, "POST", "/v1/runners/s/hello", &token, hello("s", "a", 1, 0).to_string().as_bytes()).await;
     let bytes = vec![1; 1_000];
     let path = "/v1/sessions/s/artifacts";
     let about = json!({"digest":digest_of(&bytes),"size":bytes.len()}).to_string();
@@ -152,75 +151,75 @@ async fn revoked_token_ends_uploads() {
     let head = format!("PUT {path}/{} HTTP/1.1\r\nHost: {}\r\n", digest_of(&bytes), hub.address);
     let head = format!("{head}Authorization: Bearer {token}\r\nContent-Length: 1000\r\n\r\n");
     stream.write_all(&[head.as_bytes(), &bytes[..10]].concat()).await.expect("sent");
-    hub.log.revoke_token(&token_id, now()).await.expect("revoked");
+    hub.store.tokens.revoke_token(&token_id, now()).await.expect("revoked");
     let mut reply = vec![0; 12];
-    stream.read_exact(&mut reply).await.expect("an answer, though the rest of the bytes never comes");
+    stream.read_exact(&mut reply).await.expect("a response before the rest of the body");
     assert_eq!(reply, b"HTTP/1.1 401");
 }
 
 #[tokio::test]
-async fn pending_orders_fit_a_welcome() {
+async fn pending_commands_fit_a_welcome() {
     let hub = open_hub().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let prompt = json!({"kind":"prompt","text":"x".repeat(510_000)});
-    let mut put = Vec::new();
+    let mut added = Vec::new();
     for _ in 0..6 {
-        put.push(hub.post("/v1/sessions/s/orders", &prompt).await);
+        added.push(hub.post("/v1/sessions/s/commands", &prompt).await);
     }
-    assert_eq!(put.iter().map(|reply| reply.status).collect::<Vec<_>>(), [201, 201, 429, 429, 429, 429]);
-    let full = put[2].text();
-    assert!(put[2].code() == "slow_down" && full.contains("bytes of orders wait for the shell"), "{full}");
-    assert_eq!(hub.post("/v1/sessions/s/orders", &json!({"kind":"cancel"})).await.status, 201, "a cancel is always possible");
-    let mut shell = hub.shell("s").await;
-    shell.say(&hello("s", "a", 1, 0)).await;
-    let text = shell.text().await.expect("a frame");
+    assert_eq!(added.iter().map(|reply| reply.status).collect::<Vec<_>>(), [201, 201, 429, 429, 429, 429]);
+    let full = added[2].text();
+    assert!(added[2].code() == "slow_down" && full.contains("bytes of commands are pending for the runner"), "{full}");
+    assert_eq!(hub.post("/v1/sessions/s/commands", &json!({"kind":"cancel"})).await.status, 201, "a cancel is still accepted");
+    let mut runner = hub.runner("s").await;
+    runner.send_json(&hello("s", "a", 1, 0)).await;
+    let text = runner.text().await.expect("a frame");
     assert!(text.len() < 2 * MAX_MESSAGE);
     let Ok(FromHub::Welcome(welcome)) = serde_json::from_str(&text) else { panic!("a welcome") };
     assert_eq!(welcome.orders.len(), 3);
-    shell.say(&json!({"type":"taken","order":1,"accepted":true})).await;
-    shell.send(numbered("s", 1, 1)).await;
-    while shell.hear().await != (FromHub::Ack { last: 1 }) {}
-    assert_eq!(hub.post("/v1/sessions/s/orders", &prompt).await.status, 201, "there is room again");
+    runner.send_json(&json!({"type":"taken","order":1,"accepted":true})).await;
+    runner.send(numbered_batch("s", 1, 1)).await;
+    while runner.receive().await != (FromHub::Ack { last: 1 }) {}
+    assert_eq!(hub.post("/v1/sessions/s/commands", &prompt).await.status, 201, "there is space again");
 }
 
 #[tokio::test]
-async fn more_pending_orders_of_an_earlier_version_come_in_several_frames() {
+async fn excess_pending_commands_of_an_earlier_version_are_sent_after_the_welcome() {
     let hub = open_hub().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let database = rusqlite::Connection::open(hub.folder.path().join("hub.sqlite")).expect("a database");
     for number in 1..=6 {
         let order = json!({"order":number,"kind":"prompt","text":"x".repeat(510_000)});
-        let placed = json!({"order":order,"at":"2026-01-02T03:04:05Z"}).to_string();
+        let stored = json!({"order":order,"at":"2026-01-02T03:04:05Z"}).to_string();
         database
-            .execute("INSERT INTO placed (session, number, placed, open) SELECT id, ?1, ?2, 1 FROM session", (number, placed))
+            .execute("INSERT INTO placed (session, number, placed, open) SELECT id, ?1, ?2, 1 FROM session", (number, stored))
             .expect("put");
     }
     // Earlier versions wrote no checksums.
     database.execute("UPDATE session SET orders = 6, checksum = NULL", []).expect("counted");
-    let mut shell = hub.shell("s").await;
-    shell.say(&hello("s", "a", 1, 0)).await;
-    let mut given = Vec::new();
-    while given.len() < 6 {
-        let text = shell.text().await.expect("a frame");
+    let mut runner = hub.runner("s").await;
+    runner.send_json(&hello("s", "a", 1, 0)).await;
+    let mut received = Vec::new();
+    while received.len() < 6 {
+        let text = runner.text().await.expect("a frame");
         assert!(text.len() < 2 * MAX_MESSAGE, "a frame of {} bytes", text.len());
         match serde_json::from_str(&text).expect("a frame") {
-            FromHub::Welcome(welcome) => given.extend(welcome.orders.iter().map(|order| order.order)),
-            FromHub::Order(order) => given.push(order.order),
+            FromHub::Welcome(welcome) => received.extend(welcome.orders.iter().map(|order| order.order)),
+            FromHub::Order(order) => received.push(order.order),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(given, [1, 2, 3, 4, 5, 6]);
-    let greeted = hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
-    assert!(greeted.status == 200 && greeted.body.len() < 2 * MAX_MESSAGE);
+    assert_eq!(received, [1, 2, 3, 4, 5, 6]);
+    let welcome = hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
+    assert!(welcome.status == 200 && welcome.body.len() < 2 * MAX_MESSAGE);
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn everything_in_the_folder_is_for_its_owner_alone() {
+async fn files_are_accessible_only_to_their_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
     let hub = open_hub().await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let path = "/v1/sessions/s/artifacts";
     for (bytes, sent) in [(&b"whole"[..], &b"whole"[..]), (b"begun", b"be")] {
         let digest = digest_of(bytes);
@@ -232,7 +231,7 @@ async fn everything_in_the_folder_is_for_its_owner_alone() {
     for file in files(&folder) {
         assert_eq!((mode(&file), mode(file.parent().expect("a folder"))), (0o600, 0o700), "{}", file.display());
     }
-    // What an earlier version left wider is tightened when the hub starts.
+    // Wider permissions of earlier versions are tightened when the hub starts.
     let folder = hub.stop().await;
     let set = |path: PathBuf, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
     set(folder.path().to_owned(), 0o755);
@@ -248,21 +247,21 @@ async fn everything_in_the_folder_is_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn artifacts_messages_and_index_share_the_limit() {
+async fn size_limit_covers_artifacts_messages_and_index() {
     const LIMIT: u64 = 4 << 20;
     let hub = open_hub().await;
-    hub.limit(Some(LIMIT)).await;
-    hub.post("/v1/shells/s/hello", &hello("s", "a", 1, 0)).await;
+    hub.set_limit(Some(LIMIT)).await;
+    hub.post("/v1/runners/s/hello", &hello("s", "a", 1, 0)).await;
     let path = "/v1/sessions/s/artifacts";
     let large = vec![7; 2 << 20];
     let digest = digest_of(&large);
     assert_eq!(hub.post(path, &json!({"digest":digest,"size":large.len()})).await.status, 200);
     assert_eq!(hub.request("PUT", &format!("{path}/{digest}"), &[], &large).await.json()["complete"], true);
-    // Refused when it is declared, and also when more was declared before than there is room for.
+    // Refused when it is announced, and also if more was announced than there is space for.
     let other = vec![8; 3 << 20];
     let refused = hub.post(path, &json!({"digest":digest_of(&other),"size":other.len()})).await;
     assert_eq!((refused.status, refused.code().as_str()), (503, "unavailable"));
-    assert!(refused.text().contains("no room for this artifact"), "{}", refused.text());
+    assert!(refused.text().contains("no space for this artifact"), "{}", refused.text());
     let two = [vec![1; 1 << 20], vec![2; 1 << 20]];
     for bytes in &two {
         assert_eq!(hub.post(path, &json!({"digest":digest_of(bytes),"size":bytes.len()})).await.status, 200);
@@ -272,19 +271,19 @@ async fn artifacts_messages_and_index_share_the_limit() {
         hub.request("PUT", &format!("{path}/{}", digest_of(&two[1])), &[], &two[1]).await.status,
     ];
     assert_eq!(sent, [200, 503]);
-    // Messages get what is left: much less than a hub without artifacts would keep.
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, 0).await;
+    // Messages get the rest: much less than in a hub without artifacts.
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, 0).await;
     let mut last = 0;
     let words: String = (0..4_000).fold(String::new(), |text, number| text + &format!("word{number} "));
     let code = loop {
-        shell.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
-        match shell.text().await {
+        runner.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
+        match runner.text().await {
             Ok(text) if text.contains("\"ack\"") => last += 1,
             Ok(text) => break serde_json::from_str::<Value>(&text).expect("JSON")["code"].clone(),
             Err(close) => panic!("closed with {close}"),
         }
-        assert!(last < 200, "there was to be no room");
+        assert!(last < 200, "the limit has no effect");
     };
     assert_eq!(code, "unavailable");
     let size: u64 = files(hub.folder.path())
@@ -292,22 +291,22 @@ async fn artifacts_messages_and_index_share_the_limit() {
         .filter(|file| !file.to_string_lossy().ends_with("-wal") && !file.to_string_lossy().ends_with("-shm"))
         .map(|file| file.metadata().expect("a file").len())
         .sum();
-    assert!(size <= LIMIT + (1 << 20), "{size} bytes are kept");
-    hub.limit(None).await;
-    let mut shell = hub.shell("s").await;
-    shell.hello("s", "a", 1, last + 1).await;
-    shell.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: last + 1 });
-    // After a restart the artifacts still count.
+    assert!(size <= LIMIT + (1 << 20), "{size} bytes are stored");
+    hub.set_limit(None).await;
+    let mut runner = hub.runner("s").await;
+    runner.hello("s", "a", 1, last + 1).await;
+    runner.send(frame(last + 1, &[message("s", last + 1, &words)])).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: last + 1 });
+    // Artifacts count after a restart too.
     let folder = hub.stop().await;
     let hub = Setup { folder, ..Setup::default() }.start().await;
-    hub.limit(Some(2 << 20)).await;
+    hub.set_limit(Some(2 << 20)).await;
     let refused = hub.post(path, &json!({"digest":digest_of(b"small"),"size":5})).await;
     assert_eq!(refused.status, 503, "{}", refused.text());
 }
 
 #[tokio::test]
-async fn digest_of_another_session_tells_nothing_to_who_may_not_see_it() {
+async fn declaring_a_digest_does_not_reveal_artifacts_of_other_sessions() {
     let hub = closed_hub().await;
     let bytes = b"a secret file";
     let digest = digest_of(bytes);
@@ -315,113 +314,69 @@ async fn digest_of_another_session_tells_nothing_to_who_may_not_see_it() {
     for (session, wrong) in [("s", &b"a public file"[..]), ("t", b"another guess")] {
         let runner = hub.token(&format!("runner:{session}")).await;
         let hello = hello(session, "a", 1, 0).to_string();
-        with_token(&hub, "POST", &format!("/v1/shells/{session}/hello"), &runner, hello.as_bytes()).await;
+        with_token(&hub, "POST", &format!("/v1/runners/{session}/hello"), &runner, hello.as_bytes()).await;
         let all = format!("/v1/sessions/{session}/artifacts");
         let one = format!("{all}/{digest}");
-        // The second session hears the same as the first: nothing is there.
-        let claimed = with_token(&hub, "POST", &all, &runner, claim.as_bytes()).await;
-        assert_eq!(claimed.json(), json!({"offset":0,"complete":false}), "{session}");
+        // The second session gets the same response as the first: no bytes are stored.
+        let declared = with_token(&hub, "POST", &all, &runner, claim.as_bytes()).await;
+        assert_eq!(declared.json(), json!({"offset":0,"complete":false}), "{session}");
         assert_eq!(with_token(&hub, "PUT", &one, &runner, wrong).await.status, 400);
         assert_eq!(with_token(&hub, "PUT", &one, &runner, bytes).await.json()["complete"], true);
         let again = with_token(&hub, "POST", &all, &runner, claim.as_bytes()).await;
-        assert_eq!(again.json()["complete"], true, "its own it knows");
+        assert_eq!(again.json()["complete"], true, "it may know its own artifacts");
     }
     let watch = hub.token("watch").await;
     assert_eq!(hub.get_with(&format!("/v1/sessions/t/artifacts/{digest}"), &watch).await.body, bytes);
 }
 
-/// A log that counts how often it is asked for its tokens.
+/// Counts reads of the tokens.
 #[derive(Default)]
-struct Counting {
-    log: Memory,
-    asked: AtomicUsize,
+struct CountingTokens {
+    inner: MemoryStore,
+    reads: AtomicUsize,
 }
 
-impl Log for Counting {
-    fn begin(&self, hello: Hello, connection: bool) -> Answer<Begun> {
-        self.log.begin(hello, connection)
+impl TokenStore for CountingTokens {
+    fn add_token(&self, token: Token) -> StoreFuture<()> {
+        self.inner.add_token(token)
     }
-    fn append(&self, batch: Append) -> Answer<Appended> {
-        self.log.append(batch)
+    fn tokens(&self) -> StoreFuture<Vec<Token>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.inner.tokens()
     }
-    fn read(&self, session: &SessionId, after: u64, limit: Limit) -> Answer<Vec<Stored>> {
-        self.log.read(session, after, limit)
-    }
-    fn follow(&self, session: &SessionId) -> Answer<Option<watch::Receiver<Head>>> {
-        self.log.follow(session)
-    }
-    fn changes(&self) -> broadcast::Receiver<SessionId> {
-        self.log.changes()
-    }
-    fn add_order(&self, session: &SessionId, order: Order, at: Timestamp) -> Answer<Added> {
-        self.log.add_order(session, order, at)
-    }
-    fn orders(&self, session: &SessionId, after: u64) -> Answer<Vec<Placed>> {
-        self.log.orders(session, after)
-    }
-    fn taken(&self, session: &SessionId, taken: Taken, at: Timestamp) -> Answer<bool> {
-        self.log.taken(session, taken, at)
-    }
-    fn describe(&self, session: &SessionId, folded: u64, overview: Overview) -> Answer<()> {
-        self.log.describe(session, folded, overview)
-    }
-    fn session(&self, session: &SessionId) -> Answer<Option<Session>> {
-        self.log.session(session)
-    }
-    fn sessions(&self, filter: Filter) -> Answer<Page> {
-        self.log.sessions(filter)
-    }
-    fn agents(&self) -> Answer<Vec<String>> {
-        self.log.agents()
-    }
-    fn behind(&self) -> Answer<Vec<SessionId>> {
-        self.log.behind()
-    }
-    fn put_artifact(&self, session: &SessionId, artifact: Artifact) -> Answer<bool> {
-        self.log.put_artifact(session, artifact)
-    }
-    fn artifacts(&self, session: &SessionId) -> Answer<Vec<Artifact>> {
-        self.log.artifacts(session)
-    }
-    fn add_token(&self, token: Token) -> Answer<()> {
-        self.log.add_token(token)
-    }
-    fn tokens(&self) -> Answer<Vec<Token>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.log.tokens()
-    }
-    fn revoke_token(&self, id: &str, at: Timestamp) -> Answer<bool> {
-        self.log.revoke_token(id, at)
+    fn revoke_token(&self, id: &str, at: Timestamp) -> StoreFuture<bool> {
+        self.inner.revoke_token(id, at)
     }
 }
 
 #[tokio::test]
-async fn unknown_tokens_are_looked_up_within_the_rate_limit() {
-    let log = Arc::new(Counting::default());
+async fn lookups_of_unknown_tokens_are_rate_limited() {
+    let tokens = Arc::new(CountingTokens::default());
+    let store = Store { tokens: Arc::clone(&tokens) as _, ..Arc::new(MemoryStore::default()).into() };
     let limits = Limits { requests_per_second: 1, ..Limits::default() };
-    let hub = Setup { open: false, limits, log: Some(Arc::clone(&log) as _), ..Setup::default() }.start().await;
+    let hub = Setup { open: false, limits, store: Some(store), ..Setup::default() }.start().await;
     let unknown = format!("sabir_{}_{}", "0".repeat(12), "0".repeat(64));
     let start = Instant::now();
     let mut statuses = Vec::new();
     for _ in 0..200 {
         statuses.push(hub.get_with("/v1/sessions", &unknown).await.status);
     }
-    // The table is read again once a second anyway, and the bucket lets two through, and one more each second.
+    // One refresh per second, plus two lookups from the full bucket and one more per second.
     let at_most = 4 + 2 * usize::try_from(start.elapsed().as_secs() + 1).expect("seconds");
-    let asked = log.asked.load(Ordering::Relaxed);
-    assert!(asked <= at_most && statuses.contains(&401) && statuses.contains(&429), "{asked} lookups, {statuses:?}");
+    let reads = tokens.reads.load(Ordering::Relaxed);
+    assert!(reads <= at_most && statuses.contains(&401) && statuses.contains(&429), "{reads} lookups, {statuses:?}");
 }
 
 #[tokio::test]
-async fn audit_log_has_logins_and_refusals() {
-    let entrance = Entrance::new("watch".parse().expect("a scope"));
+async fn audit_log_records_logins_and_refusals() {
+    let tokens = OneTimeTokens::new("watch".parse().expect("a scope"));
     let limits = Limits { requests_per_second: 20, ..Limits::default() };
-    let setup = Setup { open: false, entrance: Some(entrance.clone()), limits, ..Setup::default() };
+    let setup = Setup { open: false, one_time_tokens: Some(tokens.clone()), limits, ..Setup::default() };
     let hub = setup.start().await;
     let (watch_id, watch) = hub.token_until("watch", None).await;
-    let entered = hub.post("/v1/enter", &json!({"token":entrance.token().expect("randomness")})).await;
-    assert_eq!(entered.status, 200);
-    assert_eq!(with_token(&hub, "POST", "/v1/sessions/s/orders", &watch, b"{}").await.status, 403);
+    let exchanged = hub.post("/v1/enter", &json!({"token":tokens.issue().expect("randomness")})).await;
+    assert_eq!(exchanged.status, 200);
+    assert_eq!(with_token(&hub, "POST", "/v1/sessions/s/commands", &watch, b"{}").await.status, 403);
     let mut statuses = Vec::new();
     for _ in 0..100 {
         statuses.push(hub.get("/v1/sessions").await.status);
@@ -439,7 +394,7 @@ async fn audit_log_has_logins_and_refusals() {
     };
     let login = of("127.0.0.1", "login");
     assert_eq!(login["scopes"], json!(["watch"]));
-    assert_eq!(entered.json()["token"].as_str().expect("a token").split('_').nth(1), login["token"].as_str());
+    assert_eq!(exchanged.json()["token"].as_str().expect("a token").split('_').nth(1), login["token"].as_str());
     assert_eq!(of("127.0.0.1", "refused")["refused"], json!({"401":refused,"429":slowed}));
     assert_eq!(of(&format!("token {watch_id}"), "refused")["refused"], json!({"403":1}));
     assert!(lines.iter().all(|line| line["at"].is_string()) && !text.contains(&watch[20..]), "{text}");

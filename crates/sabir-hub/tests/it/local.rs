@@ -1,4 +1,4 @@
-//! The page over what a machine has: agents' own logs and the journal.
+//! The API over the sessions of a machine: agent logs and the journal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use sabir_agents::builtin;
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_core::line::{RawLine, Source};
-use sabir_hub::log::local::Sources;
+use sabir_hub::store::local::Sources;
 use sabir_store::history::Places;
 use sabir_store::usage::TimeZone;
 use sabir_store::{Home, Journal, Meta};
@@ -49,32 +49,32 @@ impl Machine {
     }
 }
 
-fn asks(session: &str, text: &str) -> Value {
+fn prompt_line(session: &str, text: &str) -> Value {
     json!({"parentUuid":null,"isSidechain":false,"type":"user","message":{"role":"user","content":text},"uuid":"u",
         "timestamp":"2026-11-15T10:00:00.000Z","userType":"external","cwd":"/home/user/a","sessionId":session,"version":"2.1.1"})
 }
 
-fn says(session: &str, id: &str, text: &str) -> Value {
+fn answer_line(session: &str, id: &str, text: &str) -> Value {
     json!({"parentUuid":"u","isSidechain":false,"type":"assistant","message":{"model":"claude-sonnet-4-5-20250929","id":id,
         "role":"assistant","content":[{"type":"text","text":text}],"stop_reason":"end_turn",
         "usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":20}},
         "timestamp":"2026-11-15T10:00:05.000Z","userType":"external","cwd":"/home/user/a","sessionId":session,"version":"2.1.1"})
 }
 
-/// The same line on another day.
+/// Moves a line to another day.
 fn at(mut line: Value, day: &str) -> Value {
     line["timestamp"] = json!(format!("{day}T10:00:00.000Z"));
     line
 }
 
-/// Nothing was written to a file for long.
+/// Dates the last write of a file back by a day.
 fn age(path: &Path) {
     let file = File::options().append(true).open(path).expect("opened");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400)).expect("set");
 }
 
-/// Applies what comes next; tells whether it was the word that all that there was has come.
-async fn next(events: &mut Events, timeline: &mut Timeline) -> bool {
+/// Applies the next event; returns whether it was the end of the backlog.
+async fn apply_next(events: &mut Events, timeline: &mut Timeline) -> bool {
     let (_, kind, data) = events.next_of_type().await.expect("an event");
     if kind == "live" {
         return true;
@@ -84,10 +84,10 @@ async fn next(events: &mut Events, timeline: &mut Timeline) -> bool {
     false
 }
 
-/// Applies what comes until it is as wanted.
-async fn until(events: &mut Events, timeline: &mut Timeline, wanted: impl Fn(&Timeline) -> bool) {
+/// Applies events until the condition holds.
+async fn apply_until(events: &mut Events, timeline: &mut Timeline, wanted: impl Fn(&Timeline) -> bool) {
     while !wanted(timeline) {
-        next(events, timeline).await;
+        apply_next(events, timeline).await;
     }
 }
 
@@ -104,10 +104,10 @@ fn has_end(timeline: &Timeline) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
+async fn agent_logs_are_listed_searched_and_not_modified() {
     let machine = Machine::new();
-    machine.append("old", &[asks("old", "mend the parser"), says("old", "m1", "done with it")]);
-    let new = [asks("new", "count the lines"), says("new", "m2", "there are nine")];
+    machine.append("old", &[prompt_line("old", "mend the parser"), answer_line("old", "m1", "done with it")]);
+    let new = [prompt_line("new", "count the lines"), answer_line("new", "m2", "there are nine")];
     machine.append("new", &new.map(|line| at(line, "2026-11-16")));
     age(&machine.log("old"));
     let before = fs::read(machine.log("old")).expect("read");
@@ -123,7 +123,7 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
     };
     assert_eq!(names("").await, "new old");
     assert_eq!(names("text=parser").await, "old");
-    assert_eq!(names("text=NINE%20lines").await, "", "all words are together in one text");
+    assert_eq!(names("text=NINE%20lines").await, "", "all words must be in one text");
     assert_eq!(names("text=NINE").await, "new");
     assert_eq!(names("prefix=o").await, "old");
     assert_eq!(names("prefix=ld").await, "", "not the beginning");
@@ -140,13 +140,13 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
 
     let mut timeline = Timeline::default();
     let mut events = hub.events("/v1/sessions/old/timeline", &[]).await;
-    until(&mut events, &mut timeline, has_end).await;
+    apply_until(&mut events, &mut timeline, has_end).await;
     assert_eq!(texts(&timeline), ["mend the parser", "done with it"]);
     let prompt = timeline.items.iter().find(|item| matches!(item.what, What::Prompt { .. })).expect("a prompt");
     let event = hub.get(&format!("/v1/sessions/old/events/{}", prompt.first)).await.json();
     assert_eq!((&event["kind"], &event["text"]), (&json!("prompt"), &json!("mend the parser")));
     let line = hub.get(&format!("/v1/sessions/old/lines/{}", prompt.line.expect("a line"))).await;
-    assert_eq!(line.json(), asks("old", "mend the parser"));
+    assert_eq!(line.json(), prompt_line("old", "mend the parser"));
     assert_eq!(hub.get("/v1/sessions/old/lines/99").await.status, 404);
     let result = hub.get("/v1/sessions/old/result").await.json();
     assert_eq!(result["runs"][0]["tokens"]["total"], 1030, "{result}");
@@ -158,8 +158,8 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
         usage["rows"].as_array().expect("rows").iter().map(|row| row["tokens"]["total"].as_u64().expect("known")).sum();
     assert_eq!((total, &usage["rows"][0]["day"]), (2060, &json!("2026-11-15")), "{usage}");
     let order = json!({"kind":"cancel"});
-    assert_eq!(hub.post("/v1/sessions/old/orders", &order).await.status, 405);
-    assert_eq!(hub.post("/v1/shells/old/hello", &order).await.status, 404);
+    assert_eq!(hub.post("/v1/sessions/old/commands", &order).await.status, 405);
+    assert_eq!(hub.post("/v1/runners/old/hello", &order).await.status, 404);
     for unknown in ["", "/timeline", "/log", "/result", "/events/1", "/lines/1"] {
         assert_eq!(hub.get(&format!("/v1/sessions/nobody{unknown}")).await.status, 404, "{unknown}");
     }
@@ -168,10 +168,18 @@ async fn what_agents_logged_is_listed_found_shown_and_never_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_fork_copied_counts_for_the_first_alone_in_tokens_and_cost() {
+async fn copied_responses_of_a_fork_count_once() {
     let machine = Machine::new();
-    machine.append("first", &[asks("first", "begin"), says("first", "m1", "begun")]);
-    machine.append("fork", &[asks("fork", "begin"), says("fork", "m1", "begun"), asks("fork", "on"), says("fork", "m2", "done")]);
+    machine.append("first", &[prompt_line("first", "begin"), answer_line("first", "m1", "begun")]);
+    machine.append(
+        "fork",
+        &[
+            prompt_line("fork", "begin"),
+            answer_line("fork", "m1", "begun"),
+            prompt_line("fork", "on"),
+            answer_line("fork", "m2", "done"),
+        ],
+    );
     age(&machine.log("first"));
     let hub = machine.hub().await;
     let of = async |id: &str| {
@@ -186,45 +194,45 @@ async fn what_a_fork_copied_counts_for_the_first_alone_in_tokens_and_cost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_grows_is_followed_and_a_new_one_is_noticed() {
+async fn growing_and_new_logs_are_followed() {
     let machine = Machine::new();
-    machine.append("one", &[asks("one", "begin"), says("one", "m1", "begun")]);
+    machine.append("one", &[prompt_line("one", "begin"), answer_line("one", "m1", "begun")]);
     let hub = machine.hub().await;
     let mut list = hub.events("/v1/sessions/events", &[]).await;
-    // Turns are in no short reading: who asks for a session that goes on is told them all the same.
+    // Scans do not count turns, but the events of a live session are read.
     let one = async || hub.get("/v1/sessions/one").await.json();
     while one().await["overview"]["turns"] != 1 {}
     assert_eq!((&one().await["connected"], &one().await["shell"]), (&json!(false), &Value::Null));
     let mut events = hub.events("/v1/sessions/one/timeline", &[]).await;
     let mut timeline = Timeline::default();
-    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun"]).await;
-    machine.append("one", &[asks("one", "go on"), says("one", "m2", "gone on")]);
-    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun", "go on", "gone on"]).await;
-    // Who comes back with what was seen gets the rest, and who comes anew gets the same.
+    apply_until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun"]).await;
+    machine.append("one", &[prompt_line("one", "go on"), answer_line("one", "m2", "gone on")]);
+    apply_until(&mut events, &mut timeline, |timeline| texts(timeline) == ["begin", "begun", "go on", "gone on"]).await;
+    // A new subscription gets the same timeline.
     let last = timeline.items.last().expect("an item").last;
     let mut again = hub.events("/v1/sessions/one/timeline", &[]).await;
-    let mut whole = Timeline::default();
-    until(&mut again, &mut whole, |whole| whole.items.last().is_some_and(|item| item.last >= last)).await;
-    assert_eq!(texts(&whole), texts(&timeline));
-    machine.append("two", &[asks("two", "another")]);
+    let mut second = Timeline::default();
+    apply_until(&mut again, &mut second, |second| second.items.last().is_some_and(|item| item.last >= last)).await;
+    assert_eq!(texts(&second), texts(&timeline));
+    machine.append("two", &[prompt_line("two", "another")]);
     while list.next().await.expect("an event").1["session"] != "two" {}
     hub.stop().await;
 }
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_log_is_told_as_it_is_read() {
+async fn long_log_is_streamed_while_it_is_read() {
     let machine = Machine::new();
     let long = "said at length ".repeat(100);
-    let lines: Vec<_> = (0..400).map(|number| says("long", &format!("m{number}"), &format!("{number} {long}"))).collect();
-    machine.append("long", &[asks("long", "begin")]);
+    let lines: Vec<_> = (0..400).map(|number| answer_line("long", &format!("m{number}"), &format!("{number} {long}"))).collect();
+    machine.append("long", &[prompt_line("long", "begin")]);
     machine.append("long", &lines);
     let part = machine.log("long/subagents/agent-1");
     machine.append("long/subagents/agent-1", &[]);
     age(&machine.log("long"));
     age(&part);
     let hub = machine.hub().await;
-    // Who reads the second file waits until somebody opens it to write.
+    // Reading the FIFO blocks until it is opened for writing.
     let aside = machine.0.path().join("aside");
     fs::rename(&part, &aside).expect("moved");
     assert!(std::process::Command::new("mkfifo").arg(&part).status().expect("mkfifo").success());
@@ -233,7 +241,7 @@ async fn a_long_log_is_told_as_it_is_read() {
     let mut timeline = Timeline::default();
     let mut early = false;
     while texts(&timeline).len() < 100 {
-        early |= next(&mut events, &mut timeline).await;
+        early |= apply_next(&mut events, &mut timeline).await;
     }
     let is_part = !has_end(&timeline);
     let open = move || {
@@ -242,17 +250,17 @@ async fn a_long_log_is_told_as_it_is_read() {
         drop(file);
     };
     tokio::task::spawn_blocking(open).await.expect("no panic");
-    assert!(is_part && !early, "that all of it was told is said when it was");
-    while !next(&mut events, &mut timeline).await {}
+    assert!(is_part && !early, "the end of the backlog is announced after all of it");
+    while !apply_next(&mut events, &mut timeline).await {}
     assert!(has_end(&timeline) && texts(&timeline).len() == 401, "{}", texts(&timeline).len());
     hub.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_only_just_copied_here_does_not_run_and_is_not_the_latest() {
+async fn recently_copied_log_is_neither_live_nor_newest() {
     let machine = Machine::new();
-    machine.append("copied", &[at(asks("copied", "mend it"), "2020-01-01")]);
-    machine.append("latest", &[asks("latest", "mend it")]);
+    machine.append("copied", &[at(prompt_line("copied", "mend it"), "2020-01-01")]);
+    machine.append("latest", &[prompt_line("latest", "mend it")]);
     age(&machine.log("latest"));
     let hub = machine.hub().await;
     let list = hub.get("/v1/sessions").await.json();
@@ -262,7 +270,7 @@ async fn a_log_that_was_only_just_copied_here_does_not_run_and_is_not_the_latest
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_goes_on_is_read_along_to_its_end() {
+async fn live_run_is_followed_to_its_end() {
     let machine = Machine::new();
     let journal = Journal::open(&machine.home(), RUN).expect("opened");
     journal.meta(&Meta {
@@ -278,7 +286,7 @@ async fn a_run_that_goes_on_is_read_along_to_its_end() {
         started: Some(sabir_hub::now()),
     });
     let mut seq = 0;
-    let mut tell = |fields: &Value| {
+    let mut log_event = |fields: &Value| {
         seq += 1;
         let mut event = json!({ "runId": RUN, "seq": seq, "at": "2026-11-15T10:00:00.000Z", "line": seq });
         event.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
@@ -288,27 +296,27 @@ async fn a_run_that_goes_on_is_read_along_to_its_end() {
         journal.event(|out| out.extend_from_slice(event.to_string().as_bytes()));
         journal.sync().expect("synced");
     };
-    tell(&json!({"kind":"started","agent":"codex"}));
-    tell(&json!({"kind":"turnStart","turn":1}));
-    tell(&json!({"kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute"}));
+    log_event(&json!({"kind":"started","agent":"codex"}));
+    log_event(&json!({"kind":"turnStart","turn":1}));
+    log_event(&json!({"kind":"toolStart","toolCallId":"1","name":"bash","toolKind":"execute"}));
     let hub = machine.hub().await;
     let path = format!("/v1/sessions/{RUN}");
-    // The list says what it does, though nobody looks at it.
+    // The list has its current tool without a subscription.
     let overview = async || hub.get("/v1/sessions").await.json()["sessions"][0]["overview"].clone();
     while overview().await["tool"] != "bash" {}
     let now = overview().await;
     assert_eq!((&now["phase"], &now["title"], &now["turns"]), (&json!("running"), &json!("mend it"), &json!(1)));
     let mut events = hub.events(&format!("{path}/timeline"), &[]).await;
     let mut timeline = Timeline::default();
-    until(&mut events, &mut timeline, |timeline| timeline.items.len() == 4).await;
+    apply_until(&mut events, &mut timeline, |timeline| timeline.items.len() == 4).await;
     assert_eq!(texts(&timeline), ["mend it"]);
-    tell(&json!({"kind":"toolEnd","toolCallId":"1","ok":true,"status":"ok"}));
-    tell(&json!({"kind":"text","delta":"mended"}));
-    until(&mut events, &mut timeline, |timeline| texts(timeline) == ["mend it", "mended"]).await;
+    log_event(&json!({"kind":"toolEnd","toolCallId":"1","ok":true,"status":"ok"}));
+    log_event(&json!({"kind":"text","delta":"mended"}));
+    apply_until(&mut events, &mut timeline, |timeline| texts(timeline) == ["mend it", "mended"]).await;
     assert_eq!(hub.get(&format!("{path}/lines/5")).await.text(), "line 5");
-    tell(&json!({"kind":"exited","outcome":"completed","cancelled":false}));
+    log_event(&json!({"kind":"exited","outcome":"completed","cancelled":false}));
     journal.finish().expect("finished");
-    until(&mut events, &mut timeline, has_end).await;
+    apply_until(&mut events, &mut timeline, has_end).await;
     while overview().await["phase"] == "running" {}
     hub.stop().await;
 }

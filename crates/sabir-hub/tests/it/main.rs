@@ -1,19 +1,19 @@
-//! The hub from outside, over real sockets.
+//! Tests of the hub over real sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod access;
+mod auth;
 mod client;
 mod damage;
 mod fuzz;
 mod limits;
-mod lists;
 mod local;
-mod log;
-mod page;
 mod restart;
+mod runner_http;
+mod runner_websocket;
 mod script;
-mod shells;
-mod shells_http;
+mod sessions;
+mod store;
+mod subscribe;
 mod timeline;
 mod tls;
-mod watching;
+mod web_ui;

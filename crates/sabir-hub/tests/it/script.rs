@@ -1,11 +1,11 @@
-//! Bytes as a script of what a runner sends over a WebSocket: frames that are right, nearly right, and arbitrary. The property test
-//! and the fuzz target `session` run the same scripts.
+//! Interprets bytes as a script of runner frames over a WebSocket: valid, slightly invalid, and arbitrary ones. Used by the property
+//! tests and the fuzz target `session`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use sabir_hub::log::{Limit, Log};
+use sabir_hub::store::{MessageReader, ReadLimit};
 use sabir_protocol::{Code, FromHub, SUBPROTOCOL, batch};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -14,10 +14,10 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-/// Longer scripts find no more.
-const STEPS: usize = 64;
-/// A hub that says nothing for so long hangs.
-const HANGS: Duration = Duration::from_secs(60);
+/// Maximum number of steps; longer scripts do not find more.
+const MAX_STEPS: usize = 64;
+/// Time after which a silent hub counts as hanging.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Socket = WebSocketStream<TcpStream>;
 
@@ -56,10 +56,10 @@ impl<'s> Script<'s> {
     }
 }
 
-/// What a session has sent and heard.
+/// State of a session.
 struct Session<'n> {
     name: &'n str,
-    /// The number of the last message that was sent in order.
+    /// Number of the last message that was sent in order.
     sent: u64,
     acked: u64,
 }
@@ -74,7 +74,7 @@ impl Session<'_> {
         json!({"sessionId":self.name,"seq":seq,"ts":ts,"type":kind,"payload":payload}).to_string() + "\n"
     }
 
-    /// A batch of plain messages. Scripts count them alike, so that the same number is the same message.
+    /// A batch of plain messages. Messages with the same number are equal.
     fn batch(&self, first: u64, count: u64, long: bool) -> Vec<u8> {
         let payload = |seq| json!({"text":format!("number {seq}").repeat(if long { 100 } else { 1 })});
         let lines: String =
@@ -100,7 +100,7 @@ impl Session<'_> {
             5 | 6 => {
                 let mut frame = self.batch(self.sent + 1, 3, script.flag());
                 for _ in 0..=script.byte() % 4 {
-                    // Most of what is checked is in the head.
+                    // Most checks concern the header.
                     let at = (usize::from(script.byte()) * if script.flag() { 1 } else { 97 }) % frame.len().max(1);
                     if let Some(byte) = frame.get_mut(at) {
                         *byte = script.byte();
@@ -116,10 +116,10 @@ impl Session<'_> {
                 text(json!({"type":kind,"order":script.number(),"accepted":script.flag(),"reason":script.text()}).to_string())
             }
             10 => {
-                // A message that is in order and says anything; of another log if it comes again.
+                // A message with the next number and arbitrary content, which differs if it is repeated.
                 let kind = script.one(&["log", "event", "status", "order", "session", "artifact", "result", "x"]);
-                let said = script.bytes();
-                let value = serde_json::from_slice(said).unwrap_or_else(|_| json!(String::from_utf8_lossy(said)));
+                let bytes = script.bytes();
+                let value = serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
                 let payload = json!({"json":value,"text":value,"kind":script.one(&["started", "tool_call", "end", "usage"])});
                 let line = self.message(self.sent + 1, kind, &payload);
                 self.sent += 1;
@@ -127,49 +127,49 @@ impl Session<'_> {
             }
             11 => Some(Message::Ping(script.bytes().iter().copied().take(125).collect())),
             12 => Some(Message::Close(None)),
-            // Breaks off without a word.
+            // Disconnects without a close frame.
             _ => None,
         }
     }
 
-    /// Reads to the end of a connection, after which everything that was sent has had its effect.
-    async fn finish(&mut self, mut socket: Socket, log: &dyn Log) {
+    /// Reads to the end of a connection; then all sent frames have taken effect.
+    async fn finish(&mut self, mut socket: Socket, store: &dyn MessageReader) {
         let _ = socket.send(Message::Close(None)).await;
         let rest = async {
             while let Some(Ok(frame)) = socket.next().await {
                 let Message::Text(text) = frame else { continue };
                 match serde_json::from_str(&text).expect("the hub speaks the protocol") {
                     FromHub::Ack { last } => {
-                        assert!(last >= self.acked, "an ack goes back from {} to {last}", self.acked);
+                        assert!(last >= self.acked, "an ack decreases from {} to {last}", self.acked);
                         self.acked = last;
                     }
                     FromHub::Error(refusal) => assert!(refusal.code != Code::Internal, "{refusal:?}"),
-                    FromHub::Unknown => panic!("the hub says something unknown: {text}"),
+                    FromHub::Unknown => panic!("unknown frame of the hub: {text}"),
                     _ => {}
                 }
             }
         };
-        timeout(HANGS, rest).await.expect("the connection ends");
-        // The hub may have kept what it did not acknowledge any more. A runner says in its hello what it has.
+        timeout(TIMEOUT, rest).await.expect("the connection ends");
+        // The hub may have stored unacknowledged messages, and the next hello must have the last number.
         let session = self.name.parse().expect("an id");
-        self.sent = log.length(&session).await.expect("read").unwrap_or(0);
+        self.sent = store.last_seq(&session).await.expect("read").unwrap_or(0);
     }
 }
 
 async fn connect(address: SocketAddr, session: &str) -> Socket {
     let stream = TcpStream::connect(address).await.expect("the hub listens");
-    let mut request = format!("ws://{address}/v1/shells/{session}").into_client_request().expect("a request");
+    let mut request = format!("ws://{address}/v1/runners/{session}").into_client_request().expect("a request");
     request.headers_mut().insert("Sec-WebSocket-Protocol", SUBPROTOCOL.parse().expect("a value"));
-    timeout(HANGS, tokio_tungstenite::client_async(request, stream)).await.expect("an answer").expect("an upgrade").0
+    timeout(TIMEOUT, tokio_tungstenite::client_async(request, stream)).await.expect("an answer").expect("an upgrade").0
 }
 
-/// Runs a script against an open hub, and panics when the hub does anything that no runner may make it do: says that it failed,
-/// hangs, loses what it acknowledged, keeps what is not a message, or does not serve an honest runner afterwards.
-pub(crate) async fn run(address: SocketAddr, log: &dyn Log, name: &str, script: &[u8]) {
+/// Runs a script against a hub without tokens. Panics if the hub reports an internal error, hangs, loses acknowledged messages,
+/// stores invalid ones, or does not serve a well-behaved runner afterwards.
+pub(crate) async fn run(address: SocketAddr, store: &dyn MessageReader, name: &str, script: &[u8]) {
     let mut session = Session { name, sent: 0, acked: 0 };
     let mut script = Script(script);
     let mut socket = connect(address, name).await;
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         if script.0.is_empty() {
             break;
         }
@@ -183,12 +183,12 @@ pub(crate) async fn run(address: SocketAddr, log: &dyn Log, name: &str, script: 
             }
         };
         if is_over {
-            session.finish(socket, log).await;
+            session.finish(socket, store).await;
             socket = connect(address, name).await;
         }
     }
-    session.finish(socket, log).await;
-    check(log, name, session.acked).await;
+    session.finish(socket, store).await;
+    check(store, name, session.acked).await;
 
     let name = format!("{name}-honest");
     let mut honest = Session { name: &name, sent: 0, acked: 0 };
@@ -203,19 +203,19 @@ pub(crate) async fn run(address: SocketAddr, log: &dyn Log, name: &str, script: 
                 return;
             }
         }
-        panic!("the hub ended the connection of an honest runner");
+        panic!("the hub closed the connection of a well-behaved runner");
     };
-    timeout(HANGS, acked).await.expect("an ack");
-    honest.finish(socket, log).await;
-    check(log, &name, 3).await;
+    timeout(TIMEOUT, acked).await.expect("an ack");
+    honest.finish(socket, store).await;
+    check(store, &name, 3).await;
 }
 
-/// What is kept is a log without gaps, in which everything that was acknowledged is.
-async fn check(log: &dyn Log, name: &str, acked: u64) {
+/// Checks that the stored messages have no gaps and include the acknowledged ones.
+async fn check(store: &dyn MessageReader, name: &str, acked: u64) {
     let session = name.parse().expect("an id");
     let mut last = 0;
     loop {
-        let page = log.read(&session, last, Limit { messages: 1_000, bytes: 1 << 20 }).await.expect("read");
+        let page = store.read(&session, last, ReadLimit { messages: 1_000, bytes: 1 << 20 }).await.expect("read");
         if page.is_empty() {
             break;
         }
@@ -225,5 +225,5 @@ async fn check(log: &dyn Log, name: &str, acked: u64) {
             assert_eq!((stored.seq, message["seq"].as_u64(), message["sessionId"].as_str()), (last, Some(last), Some(name)));
         }
     }
-    assert!(last >= acked, "{acked} messages were acknowledged, and {last} are kept");
+    assert!(last >= acked, "{acked} messages were acknowledged, but {last} are stored");
 }

@@ -1,4 +1,4 @@
-//! The timeline of a session, its events one by one, and what sessions spent.
+//! Timelines, single events, and token usage.
 
 use sabir_core::fold::timeline::{Change, Clipping, Timeline, What};
 use sabir_protocol::FromHub;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Events, Running, Setup, event, frame, message};
 
-/// A hub over each of the logs.
+/// A hub with each backend.
 async fn hubs() -> [Running; 2] {
     [Setup::default().start().await, Setup { memory: true, ..Setup::default() }.start().await]
 }
@@ -34,13 +34,13 @@ fn run(session: &str) -> Vec<String> {
 }
 
 async fn write(hub: &Running, session: &str, lines: &[String], first: u64) {
-    let mut shell = hub.shell(session).await;
-    shell.hello(session, "a", 1, first - 1).await;
-    shell.send(frame(first, lines)).await;
-    assert_eq!(shell.hear().await, FromHub::Ack { last: first + lines.len() as u64 - 1 });
+    let mut runner = hub.runner(session).await;
+    runner.hello(session, "a", 1, first - 1).await;
+    runner.send(frame(first, lines)).await;
+    assert_eq!(runner.receive().await, FromHub::Ack { last: first + lines.len() as u64 - 1 });
 }
 
-/// Applies what comes until a message is in it; tells whether the stream said that it is live.
+/// Applies events up to a message; returns whether the end of the backlog was announced.
 async fn follow(events: &mut Events, timeline: &mut Timeline, until: u64) -> bool {
     let mut live = false;
     loop {
@@ -67,7 +67,7 @@ fn expected(lines: &[String]) -> Timeline {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_timeline_is_replayed_then_live_and_goes_on_anywhere() {
+async fn timeline_is_replayed_then_live_and_resumes_after_any_message() {
     for hub in hubs().await {
         let all = run("s");
         write(&hub, "s", &all[..9], 1).await;
@@ -77,17 +77,17 @@ async fn a_timeline_is_replayed_then_live_and_goes_on_anywhere() {
         assert_eq!(timeline, expected(&all[..9]));
         let (id, kind, _) = events.next_of_type().await.expect("an event");
         assert_eq!((id, kind.as_str()), (9, "live"));
-        // Somebody has seen a part, at every place, and goes on from there.
-        for seen in 0..=9_u64 {
-            let mut timeline = expected(&all[..usize::try_from(seen).expect("small")]);
-            let number = seen.to_string();
-            let path = format!("/v1/sessions/s/timeline?after={seen}");
+        // Resume after every message.
+        for received in 0..=9_u64 {
+            let mut timeline = expected(&all[..usize::try_from(received).expect("small")]);
+            let number = received.to_string();
+            let path = format!("/v1/sessions/s/timeline?after={received}");
             let headers = [("Last-Event-ID", number.as_str())];
             let (path, headers) =
-                if seen % 2 == 0 { (path.as_str(), &[][..]) } else { ("/v1/sessions/s/timeline", &headers[..]) };
+                if received % 2 == 0 { (path.as_str(), &[][..]) } else { ("/v1/sessions/s/timeline", &headers[..]) };
             let mut events = hub.events(path, headers).await;
             while !follow(&mut events, &mut timeline, 9).await {}
-            assert_eq!(timeline, expected(&all[..9]), "after {seen}");
+            assert_eq!(timeline, expected(&all[..9]), "after {received}");
         }
         write(&hub, "s", &all[9..], 10).await;
         follow(&mut events, &mut timeline, 12).await;
@@ -101,7 +101,7 @@ async fn a_timeline_is_replayed_then_live_and_goes_on_anywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_found_by_its_message_also_in_fragments() {
+async fn event_is_returned_for_its_message_or_any_fragment() {
     for hub in hubs().await {
         let mut lines = run("s");
         let long = json!({"runId":"r","seq":13,"kind":"text","delta":"long é ".repeat(20)}).to_string();
@@ -114,7 +114,7 @@ async fn an_event_is_found_by_its_message_also_in_fragments() {
                 json!({"sessionId":"s","seq":seq,"ts":"2026-01-02T03:04:05Z","type":"event","payload":payload}).to_string(),
             );
         }
-        // It says that there are more pieces than there are.
+        // A fragment of an event that has fewer fragments than it claims.
         let payload = json!({ "json": "{", "partial": { "id": "q", "index": 0, "total": 1_000_000_000_000_u64 } });
         lines.push(json!({"sessionId":"s","seq":17,"ts":"2026-01-02T03:04:05Z","type":"event","payload":payload}).to_string());
         write(&hub, "s", &lines, 1).await;
@@ -139,21 +139,21 @@ async fn an_event_is_found_by_its_message_also_in_fragments() {
             assert_eq!(hub.get(&format!("/v1/sessions/{path}")).await.status, status, "{path}");
         }
         let raw = hub.get("/v1/sessions/s/lines/1").await;
-        assert!(raw.status == 404 && raw.text().contains("stay with the shell"), "{}", raw.text());
+        assert!(raw.status == 404 && raw.text().contains("stay with the runner"), "{}", raw.text());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_sessions_spent_is_told_by_day_agent_model_and_project() {
+async fn usage_is_grouped_by_day_agent_model_and_project() {
     for hub in hubs().await {
         for session in ["one", "two"] {
             write(&hub, session, &run(session), 1).await;
             while hub.get(&format!("/v1/sessions/{session}")).await.json()["folded"] != 12 {}
         }
-        let cube = hub.get("/v1/usage").await.json();
-        assert_eq!(cube["schema"], "sabir.usage-cube/1");
-        let rows = cube["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 1, "{cube}");
+        let usage = hub.get("/v1/usage").await.json();
+        assert_eq!(usage["schema"], "sabir.usage-cube/1");
+        let rows = usage["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 1, "{usage}");
         let row = &rows[0];
         assert_eq!((&row["day"], &row["agent"], &row["model"]), (&json!("2026-01-02"), &json!("codex"), &json!("gpt-5")));
         assert_eq!((&row["project"], &row["sessions"], &row["tokens"]["total"]), (&json!("/work"), &json!(2), &json!(2100)));

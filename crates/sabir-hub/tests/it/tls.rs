@@ -1,4 +1,4 @@
-//! The hub with a certificate.
+//! TLS.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::client::{Running, Setup};
 
-/// Speaks TLS to a hub, and trusts this certificate alone.
+/// Connects with TLS and trusts only this certificate.
 async fn connect(hub: &Running, certificate: &rcgen::Certificate) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.der().clone()).expect("a root");
@@ -27,7 +27,7 @@ async fn connect(hub: &Running, certificate: &rcgen::Certificate) -> std::io::Re
 }
 
 #[tokio::test]
-async fn changed_certificate_is_served_and_unusable_one_is_not() {
+async fn changed_certificate_is_loaded_unless_it_is_unusable() {
     let folder = tempfile::tempdir().expect("a folder");
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     let new = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
@@ -48,11 +48,11 @@ async fn changed_certificate_is_served_and_unusable_one_is_not() {
         }
     };
     until_served(&second).await;
-    assert!(connect(&hub, &first.cert).await.is_err(), "the first one is served no more");
-    // A key that does not belong to the certificate: the hub goes on with what it has until both are there.
+    assert!(connect(&hub, &first.cert).await.is_err(), "the first one is not served any more");
+    // With a key of another certificate, the hub keeps serving the previous one.
     std::fs::write(&certificate, third.cert.pem()).expect("written");
-    let seen = Instant::now();
-    while seen.elapsed() < Duration::from_secs(2) {
+    let changed = Instant::now();
+    while changed.elapsed() < Duration::from_secs(2) {
         assert!(connect(&hub, &second.cert).await.is_ok());
     }
     write(&third);
@@ -60,16 +60,16 @@ async fn changed_certificate_is_served_and_unusable_one_is_not() {
 }
 
 #[tokio::test]
-async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
+async fn tls_listener_does_not_answer_plain_http() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-    assert!(Certificates::open(&key, &certificate).is_err(), "the wrong way round");
+    assert!(Certificates::open(&key, &certificate).is_err(), "certificate and key are swapped");
     assert!(Certificates::open(&certificate, &folder.path().join("nothing")).is_err());
     let tls = Some(Certificates::open(&certificate, &key).expect("a certificate and its key"));
-    let limits = Limits { patience: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { request_timeout: Duration::from_millis(500), ..Limits::default() };
     let hub = Setup { limits, tls, ..Setup::default() }.start().await;
 
     let mut stream = connect(&hub, &made.cert).await.expect("a handshake");
@@ -78,7 +78,7 @@ async fn with_a_certificate_nothing_goes_over_the_wire_that_can_be_read() {
     stream.read_to_string(&mut reply).await.expect("an answer");
     assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with("ok\n"), "{reply}");
 
-    // Who speaks without TLS, or says nothing, gets no answer of HTTP.
+    // Without a TLS handshake there is no HTTP response.
     for beginning in [&b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b""] {
         let mut plain = TcpStream::connect(hub.address).await.expect("a connection");
         plain.write_all(beginning).await.expect("sent");

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sabir_core::time::Timestamp;
-use sabir_hub::audit::{Audit, Entry};
+use sabir_hub::audit::{AuditEntry, AuditLog};
 use sabir_hub::auth::token::Token;
-use sabir_hub::log::Log;
-use sabir_hub::log::embedded::Embedded;
+use sabir_hub::store::TokenStore;
+use sabir_hub::store::sqlite::SqliteStore;
 use sabir_hub::tls::Certificates;
 use sabir_hub::{Limits, Settings, now};
 use sabir_run::signals::Signals;
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &HubArguments) -> Result<Exit, Failure> {
             runtime()?.block_on(serve(arguments, &folder))
         }
         Some(HubCommand::Token(arguments)) => {
-            let log = Embedded::open_beside(&folder).map_err(|error| unusable(&folder, &error))?;
-            let audit = Audit::open_beside(&folder);
+            let log = SqliteStore::open_unlocked(&folder).map_err(|error| unusable(&folder, &error))?;
+            let audit = AuditLog::open_unlocked(&folder);
             runtime()?.block_on(token(&log, &audit, &arguments.command))
         }
         Some(HubCommand::Verify(arguments)) => verify(&folder, arguments),
@@ -50,7 +50,7 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> Result<Exit, Failure> {
     let mut progress = Progress::new("checking messages");
     let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
     let found =
-        sabir_hub::log::embedded::verify(folder, arguments.repair, &mut |done, all| progress.show(count(done), count(all)));
+        sabir_hub::store::sqlite::verify(folder, arguments.repair, &mut |done, all| progress.show(count(done), count(all)));
     progress.end();
     let found = found.map_err(|error| {
         let hint = match error.kind() {
@@ -141,12 +141,12 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
         }
         None => None,
     };
-    let log = Embedded::open(folder).map_err(|error| unusable(folder, &error))?;
+    let log = SqliteStore::open(folder).map_err(|error| unusable(folder, &error))?;
     if arguments.max_size.is_some() {
-        log.limit(arguments.max_size).await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
+        log.set_limit(arguments.max_size).await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
     }
     let tokens = log.tokens().await.map_err(|trouble| unusable(folder, &io::Error::other(trouble)))?;
-    let usable = tokens.iter().filter(|token| token.is_good(now())).count();
+    let usable = tokens.iter().filter(|token| token.is_valid(now())).count();
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.map_err(|error| {
         Failure::io(format_args!("can't listen on {}", arguments.listen), &error).hint("--listen names another address")
@@ -156,7 +156,7 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
     let (notes, mut heard) = mpsc::channel(16);
     let limits = Limits {
         connections: arguments.max_connections,
-        watchers: arguments.max_watchers,
+        subscriptions: arguments.max_watchers,
         requests_per_second: arguments.max_rate,
         // It is told to shells in whole seconds.
         heartbeat: arguments.heartbeat.max(Duration::from_secs(1)),
@@ -164,13 +164,12 @@ async fn serve(arguments: &HubArguments, folder: &Path) -> Result<Exit, Failure>
     };
     let settings = Settings {
         folder: folder.to_path_buf(),
-        open: arguments.open,
+        allow_anonymous: arguments.open,
         hosts: arguments.host.clone(),
         origins: arguments.origin.clone(),
         limits,
-        entrance: None,
-        local: false,
-        notes,
+        one_time_tokens: None,
+        diagnostics: notes,
     };
     welcome(address, tls.is_some(), arguments, folder, usable);
     let stop = async move {
@@ -210,13 +209,13 @@ fn welcome(address: SocketAddr, tls: bool, arguments: &HubArguments, folder: &Pa
     }
 }
 
-async fn token(log: &dyn Log, audit: &Audit, command: &TokenCommand) -> Result<Exit, Failure> {
-    let wrong = |trouble: sabir_hub::log::Trouble| Failure::io("can't reach the tokens", &io::Error::other(trouble));
+async fn token(log: &dyn TokenStore, audit: &AuditLog, command: &TokenCommand) -> Result<Exit, Failure> {
+    let wrong = |trouble: sabir_hub::StoreError| Failure::io("can't reach the tokens", &io::Error::other(trouble));
     match command {
         TokenCommand::New(arguments) => {
             let (token, whole) = made(arguments)?;
             log.add_token(token.clone()).await.map_err(wrong)?;
-            audited(audit.write(&Entry::of_token(CLI, "token_created", &token)));
+            audited(audit.append_blocking(&AuditEntry::for_token(CLI, "token_created", &token)));
             let id = token.id;
             let mut out = Out::default();
             let _ = writeln!(out.buffer(), "{whole}");
@@ -228,7 +227,12 @@ async fn token(log: &dyn Log, audit: &Audit, command: &TokenCommand) -> Result<E
             if !log.revoke_token(id, now()).await.map_err(wrong)? {
                 return Err(Failure::usage(format!("there is no token {id}")).hint("sabir hub token list"));
             }
-            audited(audit.write(&Entry { who: CLI, what: "token_revoked", token: Some(id), ..Entry::default() }));
+            audited(audit.append_blocking(&AuditEntry {
+                who: CLI,
+                what: "token_revoked",
+                token: Some(id),
+                ..AuditEntry::default()
+            }));
             print::note(&format!("token {id} is revoked; its connections end within a second or two"));
         }
     }
@@ -270,7 +274,7 @@ fn list(tokens: Vec<Token>, json: bool) -> Result<(), Failure> {
     let listed: Vec<Listed> = tokens
         .into_iter()
         .map(|token| Listed {
-            good: token.is_good(moment),
+            good: token.is_valid(moment),
             id: token.id,
             scopes: token.scopes.iter().map(ToString::to_string).collect(),
             note: token.note,

@@ -6,7 +6,7 @@ use sabir_core::export::{Exporter as _, Options};
 use sabir_core::fold::OverviewFold;
 use sabir_core::fold::timeline::{Clipping, Timeline};
 use sabir_core::time::Timestamp;
-use sabir_hub::log::Session as Shown;
+use sabir_hub::store::SessionRecord;
 use sabir_protocol::envelope::Envelope;
 use sabir_protocol::envelope::timeline::LogTimeline;
 use sabir_store::account::Session;
@@ -41,7 +41,7 @@ pub(crate) fn export(past: &Past, session: &Session, to: Option<&Path>) -> Resul
 }
 
 /// A session as the page shows it. It goes the way of a log, so that the numbers are those that a hub would give.
-fn timeline(past: &Past, session: &Session) -> Result<(Shown, Timeline), Failure> {
+fn timeline(past: &Past, session: &Session) -> Result<(SessionRecord, Timeline), Failure> {
     let unreadable = |error: &std::io::Error| Failure::io(format_args!("reading session {} failed", session.id), error);
     let id = session.id.parse().map_err(|error| Failure::usage(format!("session {}: {error}", session.id)))?;
     let meta = whole::run_of(session, &past.logs).and_then(|folder| summary::summary(folder).ok()?.meta);
@@ -70,7 +70,7 @@ fn timeline(past: &Past, session: &Session) -> Result<(Shown, Timeline), Failure
     overview.cwd = overview.cwd.or_else(|| session.account(&past.logs).cwd().map(str::to_owned));
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH);
     let (created, updated) = (time(session.first), time(session.last));
-    let (shell, takes) = (None, Vec::new());
-    let shown = Shown { session: id, last, folded: last, overview, shell, takes, created, updated, damaged: None };
+    let (runner, accepts) = (None, Vec::new());
+    let shown = SessionRecord { id, last, folded: last, overview, runner, accepts, created, updated, damage: None };
     Ok((shown, timeline))
 }

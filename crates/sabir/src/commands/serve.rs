@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use sabir_hub::auth::token::Scope;
-use sabir_hub::log::local::{Local, Sources};
-use sabir_hub::{Entrance, Limits, Settings};
+use sabir_hub::store::local::{LocalStore, Sources};
+use sabir_hub::{Limits, OneTimeTokens, Settings};
 use sabir_run::signals::Signals;
 use sabir_store::Home;
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ use crate::{past, print, when};
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let sources = Sources { places: past::places(), home: Home::find().ok(), zone: when::zone(None)? };
     let mut progress = Progress::new("reading logs");
-    let log = Local::open(sources, &mut |done, all| progress.show(done, all));
+    let log = LocalStore::open(sources, &mut |done, all| progress.show(done, all));
     progress.end();
     let log = log.map_err(|error| Failure::io("can't start", &error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     served
 }
 
-async fn serve(arguments: &ServeArguments, log: Local) -> Result<Exit, Failure> {
+async fn serve(arguments: &ServeArguments, log: LocalStore) -> Result<Exit, Failure> {
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let listener = TcpListener::bind(wanted).await;
     let listener =
@@ -42,19 +42,18 @@ async fn serve(arguments: &ServeArguments, log: Local) -> Result<Exit, Failure> 
     let signals = Signals::new().ok_or_else(|| Failure::io("can't start", &io::Error::other("signals can't be heard")))?;
     // What a hub writes beside its log; there is nothing in it that anybody wants later.
     let folder = tempfile::tempdir().map_err(|error| Failure::io("can't make a temporary folder", &error))?;
-    let entrance = Entrance::new(Scope::Watch);
+    let tokens = OneTimeTokens::new(Scope::Watch);
     let (notes, mut heard) = mpsc::channel(16);
     let settings = Settings {
         folder: folder.path().to_path_buf(),
-        open: false,
+        allow_anonymous: false,
         hosts: Vec::new(),
         origins: Vec::new(),
         limits: Limits::default(),
-        entrance: Some(entrance.clone()),
-        local: true,
-        notes,
+        one_time_tokens: Some(tokens.clone()),
+        diagnostics: notes,
     };
-    let window = Window { entrance, at };
+    let window = Window { tokens, at };
     print::note(&match log.count() {
         0 => "no agent has logged anything here yet; what you run shows up by itself".to_owned(),
         1 => "1 session; Ctrl-C ends this".to_owned(),

@@ -180,7 +180,7 @@ fn verify_names_the_damaged_message_and_exits_with_1() {
     };
     let missing = verify(&[]);
     assert_eq!(missing.status.code(), Some(6), "{}", stderr(&missing));
-    assert!(stderr(&missing).contains("there is no database of a hub") && stderr(&missing).contains("--data"));
+    assert!(stderr(&missing).contains("the folder has no hub database") && stderr(&missing).contains("--data"));
     let hub = start_at(folder.path(), "127.0.0.1:0", &["--open"]);
     hello(&hub, "", "s");
     for seq in 1..=3 {

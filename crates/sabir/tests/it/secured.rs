@@ -160,7 +160,7 @@ fn nothing_that_the_document_allows_or_forbids_is_an_error_of_the_hub() {
         .args(["--phases", "examples,coverage,fuzzing", "--no-color", "--request-timeout", "20"])
         // These go on for ever, or for as long as they are told to.
         .args(
-            ["watchSessions", "watchSession", "watchTimeline", "shellOrders"]
+            ["watchSessions", "watchSession", "watchTimeline", "runnerCommands"]
                 .iter()
                 .flat_map(|name| ["--exclude-operation-id", name]),
         )

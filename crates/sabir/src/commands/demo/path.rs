@@ -11,9 +11,9 @@ use std::time::Duration;
 use sabir_core::event::Event;
 use sabir_core::export::Options;
 use sabir_hub::auth::token::{Scope, Token};
-use sabir_hub::log::Log as _;
-use sabir_hub::log::embedded::Embedded;
-use sabir_hub::{Entrance, Limits, Settings, now};
+use sabir_hub::store::TokenStore as _;
+use sabir_hub::store::sqlite::SqliteStore;
+use sabir_hub::{Limits, OneTimeTokens, Settings, now};
 use sabir_run::signals::Signals;
 use sabir_shell::courier::Status;
 use sabir_shell::shell::AfterCrash;
@@ -50,28 +50,27 @@ pub(super) fn run(chosen: &[Recording], arguments: &DemoArguments) -> Result<Exi
 
 async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> Result<Exit, Failure> {
     let wrong = |error: io::Error| Failure::io("can't start the hub of the demo", &error).hint("--no-page plays without one");
-    let log = Arc::new(Embedded::open(folder).map_err(wrong)?);
+    let log = Arc::new(SqliteStore::open(folder).map_err(wrong)?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(wrong)?;
     let at = listener.local_addr().map_err(wrong)?;
     let mut signals = Signals::new().ok_or_else(|| wrong(io::Error::other("signals can't be heard")))?;
-    let entrance = Entrance::new(Scope::Operate);
+    let tokens = OneTimeTokens::new(Scope::Operate);
     let settings = Settings {
         folder: folder.to_path_buf(),
-        open: false,
+        allow_anonymous: false,
         hosts: Vec::new(),
         origins: Vec::new(),
         limits: Limits::default(),
-        entrance: Some(entrance.clone()),
-        local: false,
-        notes: mpsc::channel(1).0,
+        one_time_tokens: Some(tokens.clone()),
+        diagnostics: mpsc::channel(1).0,
     };
     let (stop, stopped) = oneshot::channel::<()>();
-    let hub = tokio::spawn(sabir_hub::serve(listener, Arc::clone(&log) as _, settings, None, async {
+    let hub = tokio::spawn(sabir_hub::serve(listener, Arc::clone(&log), settings, None, async {
         // Somebody who is gone asks for the end as well.
         let _ = stopped.await;
     }));
-    let opened = entrance.used();
-    let window = Window { entrance, at };
+    let opened = tokens.redeemed();
+    let window = Window { tokens, at };
     window.open(!arguments.no_open)?;
     let telling = tokio::spawn(window.keep_telling());
 

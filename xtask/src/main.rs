@@ -13,6 +13,7 @@ mod process;
 mod schema;
 mod screenshots;
 mod shapes;
+mod targets;
 mod test;
 mod tidy;
 mod typescript;
@@ -36,6 +37,7 @@ enum Chore {
     Test(test::Arguments),
     /// Checks the layering rules: which crate, module and file may use what
     Tidy(tidy::Arguments),
+    CheckTargets(targets::Arguments),
     /// Checks the licences and sources of the dependencies
     Deny(deny::Arguments),
     /// Writes the JSON Schema and the TypeScript types of what Sabir prints to docs/schema
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Test(arguments) => test::run(&arguments),
         Chore::Tidy(arguments) => tidy::run(&arguments),
+        Chore::CheckTargets(arguments) => targets::run(&arguments),
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
         Chore::Page(arguments) => page::run(&arguments),

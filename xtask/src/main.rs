@@ -13,7 +13,9 @@ mod process;
 mod schema;
 mod screenshots;
 mod shapes;
+mod targets;
 mod test;
+mod tidy;
 mod typescript;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +35,9 @@ struct Arguments {
 enum Chore {
     /// Checks everything: format, generated files, clippy, tests, documentation
     Test(test::Arguments),
+    /// Checks the layering rules: which crate, module and file may use what
+    Tidy(tidy::Arguments),
+    CheckTargets(targets::Arguments),
     /// Checks the licences and sources of the dependencies
     Deny(deny::Arguments),
     /// Writes the JSON Schema and the TypeScript types of what Sabir prints to docs/schema
@@ -57,6 +62,8 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Arguments::parse().chore {
         Chore::Test(arguments) => test::run(&arguments),
+        Chore::Tidy(arguments) => tidy::run(&arguments),
+        Chore::CheckTargets(arguments) => targets::run(&arguments),
         Chore::Deny(arguments) => deny::run(&arguments),
         Chore::Schema(arguments) => schema::run(&arguments),
         Chore::Page(arguments) => page::run(&arguments),

@@ -1,6 +1,6 @@
 //! `cargo xtask page`: the page that the hub serves, bundled from TypeScript; its tests.
 //!
-//! The result is committed, so that building Sabir needs no node. Where there is no npm the checks are skipped, and say so.
+//! The result is committed, so that building Sabir needs no node.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +11,8 @@ use crate::process;
 
 const SOURCE: &str = "crates/sabir-hub/page";
 const ASSETS: &str = "crates/sabir-hub/assets";
+const NO_NPM: &str = "there is no npm";
+const NODE: &str = "install node 20 or newer";
 const FILES: [&str; 3] = ["index.html", "app.js", "style.css"];
 
 #[derive(clap::Args)]
@@ -26,17 +28,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !has("npm") {
         if arguments.check {
-            println!("   the page is not checked: there is no npm here");
-            return Ok(());
+            return process::skip(NO_NPM, NODE);
         }
-        bail!("there is no npm here\nhint: install node 20 or newer");
+        bail!("{NO_NPM}\nhint: {NODE}");
     }
     if let Err(error) = install() {
-        if arguments.check {
-            println!("   the page is not checked: its packages can't be had ({error:#})");
-            return Ok(());
-        }
-        return Err(error);
+        return if arguments.check { no_packages(&error) } else { Err(error) };
     }
     process::run(&mut npm(&["run", "--silent", "check"]))?;
     if arguments.check {
@@ -50,21 +47,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The tests of the page: those of its parts, then those in a browser.
 pub(crate) fn test() -> Result<()> {
     if !has("npm") {
-        println!("   skipped: there is no npm here");
-        return Ok(());
+        return process::skip(NO_NPM, NODE);
     }
     if let Err(error) = install() {
-        println!("   skipped: the page's packages can't be had ({error:#})");
-        return Ok(());
+        return no_packages(&error);
     }
     process::run(&mut npm(&["run", "--silent", "unit"]))?;
     let Some(browser) = browser() else {
-        println!("   the tests in a browser are skipped: there is no chromium here, and it can't be installed");
-        return Ok(());
+        return process::skip(
+            "there is no chromium, and it can't be installed with apt-get",
+            "install chromium, or name one: SABIR_CHROMIUM=/path/to/chromium",
+        );
     };
     process::build_as_for_tests()?;
     let sabir = process::program("sabir");
     process::run(npm(&["run", "--silent", "browser"]).env("SABIR_CHROMIUM", browser).env("SABIR_BINARY", sabir))
+}
+
+fn no_packages(error: &anyhow::Error) -> Result<()> {
+    process::skip(&format!("the page's packages can't be installed ({error:#})"), "allow access to the npm registry")
 }
 
 /// Rebuilds elsewhere, and compares.

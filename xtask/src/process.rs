@@ -50,6 +50,11 @@ pub(crate) fn need_cargo_subcommand(name: &str) -> Result<()> {
     run(&mut cargo(&["install", &package, "--locked"]))
 }
 
+/// Leaves a check out because something is missing, where that is [allowed](sabir_test_support::skip).
+pub(crate) fn skip(missing: &str, hint: &str) -> Result<()> {
+    sabir_test_support::skip(missing, hint).map_err(anyhow::Error::msg)
+}
+
 /// The command as one would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program()).file_stem().unwrap_or_default().to_string_lossy();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::process::{self, cargo};
-use crate::{docs, lab, page, schema};
+use crate::{docs, lab, page, schema, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -25,12 +25,16 @@ enum Work {
 fn steps() -> Vec<(&'static str, Work)> {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
+    let mut tests = cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--cargo-quiet"]);
+    // A check never writes what it compares with.
+    tests.env_remove("SABIR_UPDATE");
     vec![
         ("format", Work::Run(cargo(&["fmt", "--all", "--check"]))),
+        ("tidy", Work::Check(|| tidy::run(&tidy::Arguments {}))),
         ("generated files", Work::Check(generated_files)),
         ("clippy", Work::Run(cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))),
         ("test runner", Work::Check(|| process::need_cargo_subcommand("nextest"))),
-        ("tests", Work::Run(cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--cargo-quiet"]))),
+        ("tests", Work::Run(tests)),
         ("page", Work::Check(page::test)),
         ("lab", Work::Check(lab::quick)),
         ("doc tests", Work::Run(cargo(&["test", "--workspace", "--doc", "--quiet"]))),

@@ -18,8 +18,8 @@ pub(crate) mod write;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
 use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::time::Timestamp;
 
@@ -31,7 +31,6 @@ pub use kind::{
 };
 pub use text::Text;
 pub use types::{Accounting, ByteRange, CostParts, PermissionOption, PlanItem, SuggestedEdit};
-
 
 /// Identifier of a run; cheap to clone, since every event carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

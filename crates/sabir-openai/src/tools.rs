@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use sabir_core::diff::Diff;
 use sabir_core::event::{Change, ToolKind, ToolStatus};
 use sabir_core::launch::Permission;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Call;
@@ -187,7 +186,7 @@ fn arguments(text: &str) -> Result<Value, serde_json::Error> {
 
 #[cfg(unix)]
 fn shell(place: &Place<'_>, arguments: Value) -> Done {
-    #[derive(Deserialize)]
+    #[derive(serde::Deserialize)]
     struct Arguments {
         command: String,
         timeout_seconds: Option<u64>,

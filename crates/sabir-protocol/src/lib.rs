@@ -3,7 +3,7 @@
 //! `docs/shell-protocol.md` is the protocol; this is the same as values. There is no socket, no clock and no file here, so
 //! both ends, and whoever tests them, can use it.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 pub mod batch;
 pub mod envelope;

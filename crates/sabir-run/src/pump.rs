@@ -28,6 +28,7 @@ pub(crate) enum Filled {
     /// So many bytes came; none at the end.
     Bytes(usize),
     /// Somebody let go of the file: it may be time to [`settle`](Pump::settle).
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no files to read along"))]
     LetGo,
 }
 

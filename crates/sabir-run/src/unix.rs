@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 pub(crate) use nix::sys::signal::Signal;
-use nix::sys::signal::{kill, killpg};
+use nix::sys::signal::killpg;
 use nix::unistd::Pid;
 use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::net::unix::pipe::Sender;
@@ -163,8 +163,9 @@ pub(crate) fn signal_group(leader: u32, signal: Signal) {
 }
 
 /// Asks one process to stop.
+#[cfg(target_os = "linux")]
 pub(crate) fn signal_process(pid: i32, signal: Signal) {
-    let _ = kill(Pid::from_raw(pid), signal);
+    let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
 }
 
 /// Whether a group has a process left.

@@ -1,7 +1,5 @@
 //! One test binary: linking is what costs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-// The core is pure, its tests read files.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agents;
 #[path = "../common/mod.rs"]

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::{
+    Accounting, Cause, Change, ChangeSource, CostParts, Detection, Outcome, Text, Timeout, ToolKind, ToolStatus, UsageScope,
+};
 use crate::json::Str;
-use super::{Accounting, Cause, Change, ChangeSource, CostParts, Detection, Outcome, Text, Timeout, ToolKind, ToolStatus, UsageScope};
 
 /// A value that a setter accepts for a field of type `T`: an optional field takes a value or an [`Option`], and a text
 /// field takes any string type.

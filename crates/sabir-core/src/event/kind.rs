@@ -13,8 +13,11 @@ use std::borrow::Cow;
 
 use serde::ser::SerializeMap;
 
-use super::{Accounting, Cause, Change, ChangeSource, CostParts, Detection, IntoField, Outcome, PermissionOption, PlanItem, SuggestedEdit, Text, Timeout, ToolKind, ToolStatus, UsageScope, read};
 use super::write::Field;
+use super::{
+    Accounting, Cause, Change, ChangeSource, CostParts, Detection, IntoField, Outcome, PermissionOption, PlanItem, SuggestedEdit,
+    Text, Timeout, ToolKind, ToolStatus, UsageScope, read,
+};
 
 macro_rules! event_kinds {
     ($(

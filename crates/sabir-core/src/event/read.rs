@@ -3,14 +3,14 @@
 //! A field name has the same type in every kind, so an event is parsed in one pass into one struct of all fields,
 //! whatever their order, and its kind takes its own. Unknown fields are ignored, since a newer writer may add some.
 
-use std::fmt;
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::time::Timestamp;
-use super::{Accounting, CostParts, Event, EventKind, PartialEvent, PermissionOption, PlanItem, RunId, SuggestedEdit, Text};
 use super::enums::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
+use super::{Accounting, CostParts, Event, EventKind, PartialEvent, PermissionOption, PlanItem, RunId, SuggestedEdit, Text};
+use crate::time::Timestamp;
 
 /// The fields of all kinds.
 #[derive(Deserialize)]

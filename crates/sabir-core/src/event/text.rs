@@ -3,19 +3,19 @@
 //! Messages and tool output are the bulk of every stream, and both input and output are JSON strings. A [`Text`] made from
 //! a JSON string keeps the escaped form and unescapes it on first access.
 
-use std::fmt;
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde::de::{self, Visitor};
 use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::write;
 use crate::cut;
 use crate::json::{self, Escapes, Str};
-use super::write;
 
 /// A string, plain or as the escaped JSON string that was read. Dereferences to `str`, which unescapes it once.
 #[derive(Clone)]

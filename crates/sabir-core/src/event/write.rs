@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::json;
-use super::{Accounting, CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
 use super::enums::{Cause, Change, ChangeSource, Detection, Outcome, Timeout, ToolKind, ToolStatus, UsageScope};
+use super::{Accounting, CostParts, PermissionOption, PlanItem, SuggestedEdit, Text};
+use crate::json;
 
 /// A field of an event kind.
 pub(super) trait Field {

@@ -35,10 +35,12 @@ pub struct LogSpec {
     /// In a log that is one JSON object: the array that grows with the session. Its elements are read as lines.
     pub array_field: Option<&'static str>,
     classify: Arc<Classify>,
-    scan: Arc<dyn Fn(&mut Ledger, &[u8]) + Send + Sync>,
-    is_prefix_sufficient: Arc<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    scan: Arc<Scan>,
+    is_prefix_sufficient: Arc<IsPrefixSufficient>,
 }
 
+type Scan = dyn Fn(&mut Ledger, &[u8]) + Send + Sync;
+type IsPrefixSufficient = dyn Fn(&[u8]) -> bool + Send + Sync;
 type Classify = dyn for<'p> Fn(&[&'p str]) -> Option<FileRole<'p>> + Send + Sync;
 
 impl LogSpec {
@@ -54,7 +56,7 @@ impl LogSpec {
         scan: impl Fn(&mut Ledger, &[u8]) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            roots: roots.to_vec(),
+            roots: roots.into(),
             filter: None,
             dialect,
             array_field: None,

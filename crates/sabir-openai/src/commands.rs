@@ -22,12 +22,19 @@ struct State {
 }
 
 impl Commands {
-    /// Ends every command and removes their temporary folder. None is started any more.
+    /// Kills every command and removes their temporary folder. No command starts from here on.
     pub fn end(&self) {
+        self.end_then(|| ());
+    }
+
+    /// Like [`end`](Self::end), then calls `exit`; the loop cannot continue with the result of a killed command before that
+    /// returns.
+    pub fn end_then(&self, exit: impl FnOnce()) {
         let mut state = self.lock();
         state.ended = true;
         state.running.iter().for_each(|group| end_group(*group));
         state.temporary = None;
+        exit();
     }
 
     /// The folder for temporary files of commands, made when it is first asked for.

@@ -264,12 +264,9 @@ fn run(folder: &RunFolder, summary: Summary, damage: Damage, registry: &Registry
     };
     let agent = agent_named(registry, name);
     let started = started.map(Timestamp::as_millis);
-    let mut ledger = Ledger::default();
-    ledger.session = Some(folder.id().to_owned());
-    ledger.cwd = cwd;
-    ledger.version = version;
+    let session = Some(folder.id().to_owned());
+    let mut ledger = Ledger { session, cwd, version, outcome: Some(Outcome::Incomplete), ..Ledger::default() };
     ledger.saw(started);
-    ledger.outcome = Some(Outcome::Incomplete);
     ledger.entitle(&prompt.unwrap_or_default());
     let mut session = None;
     if state == State::Running {

@@ -152,6 +152,7 @@ impl<'a> Text<'a> {
     }
 
     /// Drops the first `bytes` bytes of [`Text::written`].
+    #[must_use]
     pub fn after_written(self, bytes: usize) -> Self {
         let bytes = cut::before(self.written(), bytes);
         let (head, rest) = self.written().split_at(bytes);

@@ -44,9 +44,8 @@ fn logs(responses: &[(Response, u8)], together: bool) -> Vec<Log> {
     let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent");
     let log = |responses: Vec<Response>, role: Role| {
-        let mut ledger = Ledger::default();
-        ledger.models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
-        ledger.responses = responses;
+        let models = ["tiered", "partly", "unlisted"].map(str::to_owned).to_vec();
+        let ledger = Ledger { models, responses, ..Ledger::default() };
         let file =
             LogFile { agent: agent.clone(), path: PathBuf::new(), role, size: 0, modified: 0, changed: 0, identity: (0, 0) };
         Log { file, account: Account::of(&ledger), progress: Progress::default() }

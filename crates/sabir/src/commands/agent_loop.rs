@@ -64,9 +64,10 @@ fn end_commands_on_signals(commands: &Commands) -> std::io::Result<()> {
     let commands = commands.clone();
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
-            commands.end();
-            // The signal does what it would have done.
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            commands.end_then(|| {
+                // The signal does what it would have done.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            });
         }
     };
     std::thread::Builder::new().spawn(watch).map(drop)

@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn prompts_are_read_alike_however_they_are_written() {
         let told = |prompt: &str, rest: &str| {
-            let mut ledger = Ledger::default();
-            ledger.title = rest.is_empty().then(|| "Known".to_owned());
+            let title = rest.is_empty().then(|| "Known".to_owned());
+            let mut ledger = Ledger { title, ..Ledger::default() };
             let line = format!(r#"{{"id":"m1","timestamp":"2026-11-15T18:00:01.000Z","type":"user","content":{prompt}{rest}}}"#);
             note(&mut ledger, line.as_bytes());
             assert_eq!(ledger.bad_lines, 0, "{line}");

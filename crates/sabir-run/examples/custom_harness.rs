@@ -17,7 +17,7 @@ use sabir_core::event::{Event, Final, Outcome, RunId, TextDelta, ToolEnd, ToolKi
 use sabir_core::fold::{SessionResult, SessionResultFold};
 use sabir_core::launch::{CommandLine, LaunchSpec, Program, PromptTransport, Request};
 use sabir_core::line::Line;
-use sabir_run::{Controller, Plan, Sink, probe};
+use sabir_run::{CancelHandle, RunConfig, RunSink, probe};
 
 /// The agent: its output format and how it is started.
 fn acme() -> Agent {
@@ -78,7 +78,7 @@ impl Dialect for Lines {
 /// Prints each event and folds them into a result.
 struct Printed(SessionResultFold);
 
-impl Sink for Printed {
+impl RunSink for Printed {
     fn event(&mut self, event: &Event<'_>) {
         let mut line = Vec::new();
         event.write_json(&mut line);
@@ -93,13 +93,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prompt = "how many files are here?";
     let agent = Arc::new(acme());
     let command = agent.command(&Request { prompt, ..Request::default() })?;
-    let program = probe::program(&agent).ok_or("acme is not installed")?;
-    let plan = Plan { run_id: RunId::from("example"), ..Plan::new(agent, program, command, prompt, std::env::current_dir()?) };
-    sabir_run::supervise::take_in_orphans(true);
+    let program = probe::find_program(&agent).ok_or("acme is not installed")?;
+    let config =
+        RunConfig { run_id: RunId::from("example"), ..RunConfig::new(agent, program, command, prompt, std::env::current_dir()?) };
+    sabir_run::supervisor::set_subreaper(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sink = Printed(SessionResult::fold());
-    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut sink));
+    let outcome = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut sink));
     let result = sink.0.finish();
-    println!("{}: {}", ended.outcome, result.text.unwrap_or_default());
+    println!("{}: {}", outcome.outcome, result.text.unwrap_or_default());
     Ok(())
 }

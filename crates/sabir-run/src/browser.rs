@@ -9,7 +9,7 @@ pub fn has_desktop() -> bool {
 }
 
 /// Asks the desktop to show a page. False when there is nobody to ask; whether it is shown is the desktop's business.
-pub fn show(address: &str) -> bool {
+pub fn open(address: &str) -> bool {
     let (program, arguments): (&str, &[&str]) = if cfg!(windows) {
         ("rundll32", &["url.dll,FileProtocolHandler"])
     } else if cfg!(target_os = "macos") {
@@ -17,5 +17,5 @@ pub fn show(address: &str) -> bool {
     } else {
         ("xdg-open", &[])
     };
-    spawn::detached(program, arguments.iter().copied().chain([address])).is_ok()
+    spawn::spawn_detached(program, arguments.iter().copied().chain([address])).is_ok()
 }

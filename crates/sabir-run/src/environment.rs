@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 /// What ordinary programs and tool chains need; a `*` at the end stands for any rest.
-const ORDINARY: &[&str] = &[
+const DEFAULT_ALLOWED: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -79,29 +79,29 @@ const ORDINARY: &[&str] = &[
 
 /// What the user says about one variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pass {
-    /// It passes; a `*` at the end stands for any rest.
-    Through(String),
+pub enum EnvRule {
+    /// It rules; a `*` at the end stands for any rest.
+    Inherit(String),
     /// It has this value.
     Set(String, String),
 }
 
-impl Pass {
-    /// `NAME` passes, `NAME=VALUE` sets, `*` passes everything. `None` for a name that no variable can have.
+impl EnvRule {
+    /// `NAME` rules, `NAME=VALUE` sets, `*` rules everything. `None` for a name that no variable can have.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         if name.is_empty() || name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
             return None;
         }
-        Some(value.map_or_else(|| Self::Through(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
+        Some(value.map_or_else(|| Self::Inherit(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
     }
 }
 
-impl Pass {
+impl EnvRule {
     /// Whether it is about a variable of that name.
-    pub fn names(&self, name: &str) -> bool {
+    pub fn applies_to(&self, name: &str) -> bool {
         match self {
-            Self::Through(pattern) => matches(pattern, name),
+            Self::Inherit(pattern) => matches(pattern, name),
             Self::Set(set, _) => set == name,
         }
     }
@@ -114,19 +114,20 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What passes of `all`, for an agent that asks for `own` and a user who says `passes`.
-    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, own: &[String], passes: &[Pass]) -> Self {
-        let through = passes.iter().filter_map(|pass| match pass {
-            Pass::Through(name) => Some(name.as_str()),
-            Pass::Set(..) => None,
+    /// What rules of `all`, for an agent that asks for `own` and a user who says `rules`.
+    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, agent_names: &[String], rules: &[EnvRule]) -> Self {
+        let inherited = rules.iter().filter_map(|rule| match rule {
+            EnvRule::Inherit(name) => Some(name.as_str()),
+            EnvRule::Set(..) => None,
         });
-        let patterns: Vec<&str> = ORDINARY.iter().copied().chain(own.iter().map(String::as_str)).chain(through).collect();
+        let patterns: Vec<&str> =
+            DEFAULT_ALLOWED.iter().copied().chain(agent_names.iter().map(String::as_str)).chain(inherited).collect();
         let mut variables: BTreeMap<OsString, OsString> = all
             .into_iter()
             .filter(|(name, _)| name.to_str().is_some_and(|name| patterns.iter().any(|pattern| matches(pattern, name))))
             .collect();
-        for pass in passes {
-            if let Pass::Set(name, value) = pass {
+        for rule in rules {
+            if let EnvRule::Set(name, value) = rule {
                 variables.insert(name.into(), value.into());
             }
         }
@@ -134,8 +135,8 @@ impl Environment {
     }
 
     /// Whether every agent gets a variable of that name.
-    pub fn is_ordinary(name: &str) -> bool {
-        ORDINARY.iter().any(|pattern| matches(pattern, name))
+    pub fn is_allowed_by_default(name: &str) -> bool {
+        DEFAULT_ALLOWED.iter().any(|pattern| matches(pattern, name))
     }
 
     /// Sets a variable.
@@ -165,16 +166,16 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Pass};
+    use super::{EnvRule, Environment};
 
     #[test]
-    fn a_secret_of_the_caller_stays_with_the_caller() {
+    fn new_drops_variables_that_no_rule_allows() {
         let all = [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "s"), ("ANTHROPIC_API_KEY", "k"), ("MINE", "m")];
         let all = all.map(|(name, value)| (name.into(), value.into()));
-        let passes = [Pass::parse("MINE"), Pass::parse("MODE=a=b")].map(Option::unwrap);
-        let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &passes);
+        let rules = [EnvRule::parse("MINE"), EnvRule::parse("MODE=a=b")].map(Option::unwrap);
+        let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &rules);
         let names: Vec<_> = environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY=k", "LC_ALL=C", "MINE=m", "MODE=a=b", "PATH=/bin"]);
-        assert_eq!(Pass::parse("=x"), None);
+        assert_eq!(EnvRule::parse("=x"), None);
     }
 }

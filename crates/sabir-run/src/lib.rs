@@ -13,25 +13,25 @@
 pub mod browser;
 mod environment;
 pub mod limits;
+mod output;
 pub mod probe;
-mod pump;
+mod process_tree;
 pub mod reaper;
 pub mod secrets;
 pub mod signals;
 mod spawn;
 mod stop;
-pub mod supervise;
+pub mod supervisor;
 #[cfg(unix)]
 mod tail;
-mod tree;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
 mod windows;
 
-pub use environment::{Environment, Pass};
+pub use environment::{EnvRule, Environment};
 pub use limits::{Grace, Limits};
-pub use supervise::{Control, Controller, Ended, Plan, Sink, run};
+pub use supervisor::{CancelHandle, CancelToken, RunConfig, RunOutcome, RunSink, run};
 
 #[cfg(unix)]
 use unix as platform;

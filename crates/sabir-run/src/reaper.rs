@@ -9,7 +9,7 @@
 //! as soon as the agent has them, so they end when the agent's processes do.
 //!
 //! ```text
-//! to the reaper     one byte, and the agent's standard input (SCM_RIGHTS) if it has one; then orders: TERMINATE, KILL, RELEASE
+//! to the reaper     one byte, and the agent's standard input (SCM_RIGHTS) if it has one; then commands: TERMINATE, KILL, RELEASE
 //! from the reaper   STARTED pid | FAILED errno; EXITED status; DRAINED. EXITED_LAST status is EXITED and DRAINED in one.
 //! ```
 //!
@@ -18,13 +18,13 @@
 //! it can kill any process of its user; then nothing is proven.
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Client, Order, prepare};
+pub(crate) use linux::{Client, ReaperCommand, prepare};
 #[cfg(target_os = "linux")]
-pub use linux::{install, use_program};
+pub use linux::{install, set_program};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::prepare;
 #[cfg(not(target_os = "linux"))]
-pub use other::{install, use_program};
+pub use other::{install, set_program};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -49,15 +49,15 @@ mod linux {
     use rustix::process::{Pid, WaitOptions, wait};
     use tokio::process::{Child, Command};
 
-    use crate::supervise::ChildEvent;
-    use crate::{platform, spawn, tree};
+    use crate::supervisor::ChildEvent;
+    use crate::{platform, process_tree, spawn};
 
     /// The first argument of a process that is a reaper.
-    const ARGUMENT: &str = "__reaper";
+    const REAPER_ARG: &str = "__reaper";
     /// The program of this process, also after its file was replaced.
-    const THIS_PROGRAM: &str = "/proc/self/exe";
+    const CURRENT_EXE: &str = "/proc/self/exe";
     /// The longest pause between two attempts to kill what does not end.
-    const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+    const MAX_PAUSE: Duration = Duration::from_millis(100);
 
     /// The program that is started as a reaper.
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -69,12 +69,12 @@ mod linux {
     const EXITED_LAST: u8 = b'l';
     const DRAINED: u8 = b'd';
     /// A kind and a number.
-    const MESSAGE: usize = 5;
+    const MESSAGE_BYTES: usize = 5;
 
     /// What the reaper is asked to do.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
-    pub(crate) enum Order {
+    pub(crate) enum ReaperCommand {
         /// Send SIGTERM to every process of the run.
         Terminate = b't',
         /// Send SIGKILL to every process of the run until none is left.
@@ -87,32 +87,32 @@ mod linux {
     /// return. A program that does not call it gets no proof that its runs left no process.
     pub fn install() {
         let mut arguments = std::env::args_os().skip(1);
-        if arguments.next().is_some_and(|argument| argument == ARGUMENT) {
-            std::process::exit(i32::from(serve(arguments).is_err()));
+        if arguments.next().is_some_and(|argument| argument == REAPER_ARG) {
+            std::process::exit(i32::from(run_reaper(arguments).is_err()));
         }
-        if Path::new(THIS_PROGRAM).exists() {
-            use_program(THIS_PROGRAM);
+        if Path::new(CURRENT_EXE).exists() {
+            set_program(CURRENT_EXE);
         }
     }
 
     /// Uses another program as the reaper of the runs of this process. Its `main` must begin with [`install`]. The first call counts.
-    pub fn use_program(program: impl Into<PathBuf>) {
+    pub fn set_program(program: impl Into<PathBuf>) {
         PROGRAM.get_or_init(|| program.into());
     }
 
     /// The command that starts a program under a reaper, without the program's arguments; `None` where there is no reaper.
     pub(crate) fn prepare(program: &Path) -> Option<Command> {
-        Some(spawn::reaper(PROGRAM.get()?, ARGUMENT, program))
+        Some(spawn::reaper_command(PROGRAM.get()?, REAPER_ARG, program))
     }
 
     /// Our end of a reaper.
     pub(crate) struct Client {
         child: Child,
         socket: Arc<tokio::net::UnixStream>,
-        message: [u8; MESSAGE],
+        message: [u8; MESSAGE_BYTES],
         filled: usize,
         /// What is told when the reaper itself has ended.
-        last: Option<ChildEvent>,
+        final_event: Option<ChildEvent>,
     }
 
     impl Client {
@@ -122,11 +122,11 @@ mod linux {
             let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
             // The command holds the other end of the socket and of the agent's pipes.
             drop(command);
-            give(&socket, stdin.as_ref())?;
+            send_stdin(&socket, stdin.as_ref())?;
             drop(stdin);
             socket.set_nonblocking(true)?;
             let socket = Arc::new(tokio::net::UnixStream::from_std(socket)?);
-            Ok(Self { child, socket, message: [0; MESSAGE], filled: 0, last: None })
+            Ok(Self { child, socket, message: [0; MESSAGE_BYTES], filled: 0, final_event: None })
         }
 
         /// The process id of the reaper.
@@ -134,7 +134,7 @@ mod linux {
             self.child.id()
         }
 
-        /// For orders to the reaper.
+        /// For commands to the reaper.
         pub(crate) fn socket(&self) -> Arc<tokio::net::UnixStream> {
             Arc::clone(&self.socket)
         }
@@ -151,25 +151,25 @@ mod linux {
         /// The next event. Can be dropped while waiting without losing one.
         pub(crate) async fn next(&mut self) -> ChildEvent {
             loop {
-                if let Some(last) = self.last {
+                if let Some(event) = self.final_event {
                     // So that not even the reaper is left.
                     let _ = self.child.wait().await;
-                    return last;
+                    return event;
                 }
                 let exited = |raw, drained| ChildEvent::Exited { status: Some(ExitStatus::from_raw(raw)), drained };
                 match self.receive().await {
                     Some((EXITED, raw)) => return exited(raw, false),
-                    Some((EXITED_LAST, raw)) => self.last = Some(exited(raw, true)),
-                    Some((DRAINED, _)) => self.last = Some(ChildEvent::Drained),
+                    Some((EXITED_LAST, raw)) => self.final_event = Some(exited(raw, true)),
+                    Some((DRAINED, _)) => self.final_event = Some(ChildEvent::Drained),
                     Some(_) => {}
-                    None => self.last = Some(ChildEvent::Lost),
+                    None => self.final_event = Some(ChildEvent::ReaperLost),
                 }
             }
         }
 
         /// The next message; `None` when the reaper is gone.
         async fn receive(&mut self) -> Option<(u8, i32)> {
-            while self.filled < MESSAGE {
+            while self.filled < MESSAGE_BYTES {
                 self.socket.readable().await.ok()?;
                 match self.socket.try_read(&mut self.message[self.filled..]) {
                     Ok(0) => return None,
@@ -185,19 +185,19 @@ mod linux {
     }
 
     /// Gives the reaper the agent's standard input.
-    fn give(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
+    fn send_stdin(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let given = stdin.map(|stdin| [stdin.as_fd()]);
-        if let Some(given) = &given {
-            ancillary.push(SendAncillaryMessage::ScmRights(given));
+        let fds = stdin.map(|stdin| [stdin.as_fd()]);
+        if let Some(fds) = &fds {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
         }
         sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
     /// Takes the agent's standard input from the process that started this one.
-    fn take(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    fn receive_stdin(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -205,24 +205,24 @@ mod linux {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let stdin = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut given) => given.next(),
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
         Ok(stdin)
     }
 
     /// The whole life of a reaper: starts the program that the arguments name, and waits until nothing of it is left.
-    fn serve(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    fn run_reaper(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         nix::sys::prctl::set_child_subreaper(true)?;
         nix::sys::prctl::set_dumpable(false)?;
         nix::sys::prctl::set_name(c"sabir-reaper")?;
-        let stdin = take(&control)?;
+        let stdin = receive_stdin(&control)?;
         let program = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let orders = control.try_clone()?;
-        thread::Builder::new().spawn(move || obey(orders))?;
-        let leader = match spawn::reaped(&program, arguments, stdin) {
+        let commands = control.try_clone()?;
+        thread::Builder::new().spawn(move || handle_commands(commands))?;
+        let leader = match spawn::spawn_agent(&program, arguments, stdin) {
             Ok(leader) => leader,
             Err(error) => return send(&control, FAILED, error.raw_os_error().unwrap_or_default()),
         };
@@ -237,7 +237,7 @@ mod linux {
     }
 
     fn send(mut control: &UnixStream, kind: u8, number: i32) -> io::Result<()> {
-        let mut message = [kind; MESSAGE];
+        let mut message = [kind; MESSAGE_BYTES];
         message[1..].copy_from_slice(&number.to_ne_bytes());
         control.write_all(&message)
     }
@@ -248,7 +248,7 @@ mod linux {
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) if Some(pid) == leader => {
-                    // Its process id may be given to another one now.
+                    // Its process id may be fds to another one now.
                     leader = None;
                     let drained = is_drained();
                     send(control, if drained { EXITED_LAST } else { EXITED }, status.as_raw())?;
@@ -273,16 +273,16 @@ mod linux {
         }
     }
 
-    /// Carries out orders. Kills the run when there is nobody any more who could give one.
-    fn obey(mut orders: UnixStream) {
+    /// Carries out commands. Kills the run when there is nobody any more who could give one.
+    fn handle_commands(mut commands: UnixStream) {
         let _ = SigSet::all().thread_block();
         let own = std::process::id().cast_signed();
-        let mut order = [0];
+        let mut command = [0];
         loop {
-            match orders.read(&mut order) {
-                Ok(1..) if order[0] == Order::Release as u8 => std::process::exit(0),
-                Ok(1..) if order[0] == Order::Terminate as u8 => {
-                    tree::descendants(own).into_iter().for_each(|pid| platform::signal_process(pid, Signal::SIGTERM));
+            match commands.read(&mut command) {
+                Ok(1..) if command[0] == ReaperCommand::Release as u8 => std::process::exit(0),
+                Ok(1..) if command[0] == ReaperCommand::Terminate as u8 => {
+                    process_tree::descendants(own).into_iter().for_each(|pid| platform::signal_process(pid, Signal::SIGTERM));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => break,
@@ -291,16 +291,16 @@ mod linux {
         // A process may be born while its parent is killed, so this goes on until the other thread finds that none is left.
         let (mut before, mut pause) = (None, Duration::from_millis(1));
         loop {
-            let living = tree::descendants(own);
-            living.iter().for_each(|pid| platform::signal_process(*pid, Signal::SIGKILL));
+            let alive = process_tree::descendants(own);
+            alive.iter().for_each(|pid| platform::signal_process(*pid, Signal::SIGKILL));
             // Those that are new are looked for at once, those that take their time are waited for.
-            if before.as_ref() == Some(&living) {
+            if before.as_ref() == Some(&alive) {
                 thread::sleep(pause);
-                pause = (2 * pause).min(LONGEST_PAUSE);
+                pause = (2 * pause).min(MAX_PAUSE);
             } else {
                 pause = Duration::from_millis(1);
             }
-            before = Some(living);
+            before = Some(alive);
         }
     }
 }
@@ -311,7 +311,7 @@ mod other {
     pub fn install() {}
 
     /// There is no reaper on this system.
-    pub fn use_program(_: impl Into<std::path::PathBuf>) {}
+    pub fn set_program(_: impl Into<std::path::PathBuf>) {}
 
     pub(crate) fn prepare(_: &std::path::Path) -> Option<tokio::process::Command> {
         None

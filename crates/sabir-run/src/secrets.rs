@@ -17,12 +17,12 @@ use std::sync::OnceLock;
 static WITHHELD: OnceLock<BTreeMap<OsString, OsString>> = OnceLock::new();
 
 /// Names the descriptor of the file with what was taken out.
-const VARIABLE: &str = "SABIR_WITHHELD";
+const FD_ENV: &str = "SABIR_WITHHELD";
 
 /// Every variable that this process was started with, those that were taken out of its environment too.
 pub fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     let withheld = WITHHELD.get().into_iter().flatten();
-    std::env::vars_os().filter(|(name, _)| name != VARIABLE).chain(withheld.map(|(name, value)| (name.clone(), value.clone())))
+    std::env::vars_os().filter(|(name, _)| name != FD_ENV).chain(withheld.map(|(name, value)| (name.clone(), value.clone())))
 }
 
 /// One of the [`variables`].
@@ -44,8 +44,8 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
 
     // The kernel undoes this when a program is executed.
     nix::sys::prctl::set_dumpable(false)?;
-    if let Some(descriptor) = std::env::var_os(VARIABLE) {
-        let variables = take_back(&descriptor)?;
+    if let Some(descriptor) = std::env::var_os(FD_ENV) {
+        let variables = restore(&descriptor)?;
         WITHHELD.get_or_init(|| variables);
         return Ok(());
     }
@@ -54,13 +54,13 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     if secret.is_empty() {
         return Ok(());
     }
-    let mut file = File::from(memfd_create(MEMORY, MFdFlags::empty())?);
+    let mut file = File::from(memfd_create(MEMFD_NAME, MFdFlags::empty())?);
     for (name, value) in secret {
         file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
     }
     file.rewind()?;
     let descriptor = file.as_raw_fd().to_string();
-    Err(crate::spawn::again(open.into_iter().chain([(VARIABLE.into(), descriptor.into())])))
+    Err(crate::spawn::reexec(open.into_iter().chain([(FD_ENV.into(), descriptor.into())])))
 }
 
 /// There is no such protection on this system.
@@ -71,18 +71,18 @@ pub fn protect(_: impl Fn(&str, &str) -> bool) -> io::Result<()> {
 
 /// The name of the file in memory.
 #[cfg(target_os = "linux")]
-const MEMORY: &str = "sabir-withheld";
+const MEMFD_NAME: &str = "sabir-withheld";
 
 /// Reads what the same program wrote into its file in memory before it executed itself, and closes the file.
 #[cfg(target_os = "linux")]
-fn take_back(descriptor: &OsStr) -> io::Result<BTreeMap<OsString, OsString>> {
+fn restore(descriptor: &OsStr) -> io::Result<BTreeMap<OsString, OsString>> {
     use std::os::unix::ffi::OsStringExt as _;
 
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, format!("{VARIABLE} is set, and not by this program"));
-    let number: i32 = descriptor.to_str().and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{FD_ENV} is set, and not by this program"));
+    let number: i32 = descriptor.to_str().and_then(|number| number.parse().ok()).ok_or_else(invalid)?;
     let path = format!("/proc/self/fd/{number}");
-    if !std::fs::read_link(&path)?.to_string_lossy().starts_with(&format!("/memfd:{MEMORY}")) {
-        return Err(wrong());
+    if !std::fs::read_link(&path)?.to_string_lossy().starts_with(&format!("/memfd:{MEMFD_NAME}")) {
+        return Err(invalid());
     }
     let text = std::fs::read(&path)?;
     nix::unistd::close(number)?;

@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Ctrl-C, and the polite signals of a system that shuts down.
 pub struct Signals {
     #[cfg(unix)]
-    listening: [Signal; 3],
+    streams: [Signal; 3],
 }
 
 impl Signals {
@@ -14,8 +14,8 @@ impl Signals {
     #[cfg(unix)]
     pub fn new() -> Option<Self> {
         let listen = |kind| signal(kind).ok();
-        let listening = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?];
-        Some(Self { listening })
+        let streams = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?];
+        Some(Self { streams })
     }
 
     /// Listens from now on.
@@ -27,7 +27,7 @@ impl Signals {
     /// Waits for the next one.
     #[cfg(unix)]
     pub async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.listening;
+        let [interrupt, terminate, hangup] = &mut self.streams;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}

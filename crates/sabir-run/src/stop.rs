@@ -1,4 +1,4 @@
-//! Ending a run: ask, insist, kill, each to all of its processes, until none is left.
+//! Ending a run: ask, insist, kill, each to all of its processes, deadline none is left.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use tokio::time::Instant;
 
 use crate::limits::Grace;
 use crate::platform::{self, Signal};
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 
 /// Why a run is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum StopReason {
     /// Somebody asked for it.
     Cancelled,
     /// A limit was passed.
     Timeout(Timeout),
     /// The agent has ended by itself; what it left running is cleared away.
-    Leftovers,
+    OrphanedProcesses,
 }
 
 /// How firmly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum StopLevel {
     /// By the signal that the agent understands.
-    Ask,
+    Interrupt,
     /// SIGTERM.
     Terminate,
     /// SIGKILL.
@@ -33,72 +33,79 @@ pub(crate) enum Step {
 }
 
 /// How often a run that is being stopped is looked at. Nothing is polled before that.
-const LOOK: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// A stop that is under way.
-pub(crate) struct Stop {
-    pub(crate) reason: Reason,
-    step: Step,
-    /// When the next step is due.
-    until: Instant,
+pub(crate) struct StopSequence {
+    pub(crate) reason: StopReason,
+    level: StopLevel,
+    /// When the next level is due.
+    deadline: Instant,
     /// When to look again whether all have ended.
-    pub(crate) look_at: Instant,
+    pub(crate) next_poll: Instant,
     /// Even SIGKILL did not end all of them in time.
-    pub(crate) gave_up: bool,
+    pub(crate) timed_out: bool,
 }
 
-impl Stop {
+impl StopSequence {
     /// Begins to stop the run.
-    pub(crate) fn begin(reason: Reason, step: Step, leader: u32, signal: StopSignal, tree: &mut Tree, grace: &Grace) -> Self {
+    pub(crate) fn new(
+        reason: StopReason,
+        level: StopLevel,
+        leader: u32,
+        signal: StopSignal,
+        tree: &mut ProcessTree,
+        grace: &Grace,
+    ) -> Self {
         let now = Instant::now();
-        let mut stop = Self { reason, step, until: now, look_at: now, gave_up: false };
-        if step == Step::Ask {
+        let mut stop = Self { reason, level, deadline: now, next_poll: now, timed_out: false };
+        if level == StopLevel::Interrupt {
             // The whole group, as a terminal would: a wrapper alone may die and leave its agent, or not pass it on.
             platform::signal_group(leader, platform::stop_signal(signal));
-            stop.wait(grace.interrupt);
+            stop.reset_deadline(grace.interrupt);
         } else {
-            stop.take(step, tree, grace);
+            stop.escalate_to(level, tree, grace);
         }
         stop
     }
 
-    /// Goes on to a firmer step at once.
-    pub(crate) fn take(&mut self, step: Step, tree: &mut Tree, grace: &Grace) {
-        self.step = self.step.max(step);
-        match self.step {
-            Step::Ask => {}
-            Step::Terminate => {
+    /// Goes on to a firmer level at once.
+    pub(crate) fn escalate_to(&mut self, level: StopLevel, tree: &mut ProcessTree, grace: &Grace) {
+        self.level = self.level.max(level);
+        match self.level {
+            StopLevel::Interrupt => {}
+            StopLevel::Terminate => {
                 tree.signal(Signal::SIGTERM);
-                self.wait(grace.terminate);
+                self.reset_deadline(grace.terminate);
             }
-            Step::Kill => {
+            StopLevel::Kill => {
                 tree.signal(Signal::SIGKILL);
-                self.wait(grace.kill);
+                self.reset_deadline(grace.kill);
             }
         }
     }
 
-    fn wait(&mut self, grace: Duration) {
-        self.until = Instant::now() + grace;
-        self.look_at = Instant::now() + LOOK;
+    fn reset_deadline(&mut self, grace: Duration) {
+        self.deadline = Instant::now() + grace;
+        self.next_poll = Instant::now() + POLL_INTERVAL;
     }
 
-    /// Looks whether all have ended, and takes the next step when it is time. True when nothing is left to do.
-    pub(crate) fn look(&mut self, leader_ended: bool, tree: &mut Tree, grace: &Grace) -> bool {
+    /// Looks whether all have ended, and takes the next level when it is time. True when nothing is left to do.
+    pub(crate) fn poll(&mut self, leader_exited: bool, tree: &mut ProcessTree, grace: &Grace) -> bool {
         let now = Instant::now();
-        self.look_at = now + LOOK;
-        if leader_ended && tree.is_empty() || self.gave_up {
+        self.next_poll = now + POLL_INTERVAL;
+        if leader_exited && tree.is_empty() || self.timed_out {
             return true;
         }
-        match self.step {
+        match self.level {
             // The agent has gone in good order; what it left needs no second asking.
-            Step::Ask if leader_ended => self.take(Step::Terminate, tree, grace),
-            Step::Ask if now >= self.until => self.take(Step::Terminate, tree, grace),
-            Step::Terminate if now >= self.until => self.take(Step::Kill, tree, grace),
+            StopLevel::Interrupt if leader_exited => self.escalate_to(StopLevel::Terminate, tree, grace),
+            StopLevel::Interrupt if now >= self.deadline => self.escalate_to(StopLevel::Terminate, tree, grace),
+            StopLevel::Terminate if now >= self.deadline => self.escalate_to(StopLevel::Kill, tree, grace),
             // A process may have been born between the look and the signal.
-            Step::Kill => {
+            StopLevel::Kill => {
                 tree.signal(Signal::SIGKILL);
-                self.gave_up = now >= self.until;
+                self.timed_out = now >= self.deadline;
             }
             _ => {}
         }

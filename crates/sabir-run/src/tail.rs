@@ -1,6 +1,6 @@
 //! A file that an agent writes and we read along.
 //!
-//! A pipe says by itself when there is news and when it is over; a file does not. News comes from inotify, so that an agent
+//! A pipe says by itself when there is inotify and when it is over; a file does not. Inotify comes from inotify, so that an agent
 //! that waits costs nothing; where that can't be had, the file is looked at in intervals. It is over when no process of the
 //! run has it open any more, which the [supervisor](crate::supervise) finds out.
 
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// How often a file is looked at where nothing tells of its news.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a file is looked at where nothing tells of its inotify.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// So much that was read is given back to the file system at a time.
 #[cfg(target_os = "linux")]
-const GIVEN_BACK: u64 = 16 << 20;
+const PUNCH_HOLE_BYTES: u64 = 16 << 20;
 
 /// Tells the files of this process apart.
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -27,20 +27,20 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Tail {
     file: File,
     position: u64,
-    /// What lies before this takes no room any more.
+    /// What lies before this takes no len any more.
     #[cfg(target_os = "linux")]
     freed: u64,
     /// Where it ends, when nothing more is to come.
     end: Option<u64>,
-    wake: Wake,
+    changes: ChangeNotifier,
 }
 
 /// What became of a wish to read.
-pub(crate) enum Read {
+pub(crate) enum TailRead {
     /// So many bytes came.
     Bytes(usize),
     /// Somebody who wrote to it has let go of it: perhaps nobody holds it any more.
-    LetGo,
+    WriterClosed,
     /// All was read.
     End,
 }
@@ -69,7 +69,7 @@ impl Tail {
             #[cfg(target_os = "linux")]
             freed: 0,
             end: None,
-            wake: Wake::new(path),
+            changes: ChangeNotifier::new(path),
         })
     }
 
@@ -95,36 +95,36 @@ impl Tail {
     }
 
     /// Waits for bytes. Can be dropped while waiting without losing one.
-    pub(crate) async fn read(&mut self, space: &mut [u8]) -> io::Result<Read> {
+    pub(crate) async fn read(&mut self, buf: &mut [u8]) -> io::Result<TailRead> {
         loop {
             // Reading a file never waits, so a large one would keep all other runs of this process waiting.
             tokio::task::coop::consume_budget().await;
             let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position));
-            let room = usize::try_from(left).unwrap_or(usize::MAX).min(space.len());
-            match self.file.read_at(&mut space[..room], self.position)? {
-                0 if self.end.is_some() => return Ok(Read::End),
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+            match self.file.read_at(&mut buf[..len], self.position)? {
+                0 if self.end.is_some() => return Ok(TailRead::End),
                 0 if self.length()? > self.position => {}
                 0 => {
-                    if self.wake.wait().await? {
-                        return Ok(Read::LetGo);
+                    if self.changes.wait().await? {
+                        return Ok(TailRead::WriterClosed);
                     }
                 }
                 count => {
                     self.position += count as u64;
-                    self.give_back();
-                    return Ok(Read::Bytes(count));
+                    self.punch_hole();
+                    return Ok(TailRead::Bytes(count));
                 }
             }
         }
     }
 
-    /// What was read takes no room on the disk: an agent may print for days.
+    /// What was read takes no len on the disk: an agent may print for days.
     #[cfg(target_os = "linux")]
-    fn give_back(&mut self) {
+    fn punch_hole(&mut self) {
         use nix::fcntl::{FallocateFlags, fallocate};
         self.freed = self.freed.min(self.position);
         let length = self.position - self.freed;
-        if length < GIVEN_BACK {
+        if length < PUNCH_HOLE_BYTES {
             return;
         }
         if let (Ok(from), Ok(length)) = (i64::try_from(self.freed), i64::try_from(length)) {
@@ -136,7 +136,7 @@ impl Tail {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn give_back(&mut self) {}
+    fn punch_hole(&mut self) {}
 }
 
 fn id(file: &File) -> io::Result<(u64, u64)> {
@@ -145,31 +145,31 @@ fn id(file: &File) -> io::Result<(u64, u64)> {
 }
 
 /// How we learn that there may be more.
-enum Wake {
+enum ChangeNotifier {
     #[cfg(target_os = "linux")]
-    News(tokio::net::unix::pipe::Receiver),
-    Look(Interval),
+    Inotify(tokio::net::unix::pipe::Receiver),
+    Poll(Interval),
 }
 
-impl Wake {
+impl ChangeNotifier {
     /// For the file of that path, which may lose its name afterwards.
     fn new(path: &Path) -> Self {
         #[cfg(target_os = "linux")]
-        if let Ok(news) = linux::news(path) {
-            return Self::News(news);
+        if let Ok(inotify) = linux::watch(path) {
+            return Self::Inotify(inotify);
         }
         let _ = path;
-        let mut interval = interval(LOOK);
+        let mut interval = interval(POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self::Look(interval)
+        Self::Poll(interval)
     }
 
     /// Waits until there may be more; true when somebody let go of the file.
     async fn wait(&mut self) -> io::Result<bool> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::News(news) => linux::next(news).await,
-            Self::Look(interval) => {
+            Self::Inotify(inotify) => linux::next(inotify).await,
+            Self::Poll(interval) => {
                 interval.tick().await;
                 Ok(false)
             }
@@ -188,22 +188,22 @@ mod linux {
     use tokio::io::AsyncReadExt as _;
     use tokio::net::unix::pipe::Receiver;
 
-    /// A notice about a file itself has no name behind it, so that all have this size: watch, mask, cookie, length of the name.
-    const NOTICE: usize = 16;
+    /// A event about a file itself has no name behind it, so that all have this size: watch, mask, cookie, length of the name.
+    const EVENT_BYTES: usize = 16;
 
     /// Begins to watch a file. A user may have only so many of these.
-    pub(super) fn news(path: &Path) -> io::Result<Receiver> {
+    pub(super) fn watch(path: &Path) -> io::Result<Receiver> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         inotify.add_watch(path, AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CLOSE_WRITE)?;
         Receiver::from_owned_fd_unchecked(OwnedFd::from(inotify))
     }
 
-    /// Waits for notices; true when somebody let go of the file.
-    pub(super) async fn next(news: &mut Receiver) -> io::Result<bool> {
-        let mut notices = [0; 64 * NOTICE];
-        let count = news.read(&mut notices).await?;
-        let masks = notices[..count].chunks_exact(NOTICE).filter_map(|notice| notice.get(4..8)?.try_into().ok());
-        let let_go = AddWatchFlags::IN_CLOSE_WRITE.bits();
-        Ok(masks.map(u32::from_ne_bytes).any(|mask| mask & let_go != 0))
+    /// Waits for events; true when somebody let go of the file.
+    pub(super) async fn next(inotify: &mut Receiver) -> io::Result<bool> {
+        let mut events = [0; 64 * EVENT_BYTES];
+        let count = inotify.read(&mut events).await?;
+        let masks = events[..count].chunks_exact(EVENT_BYTES).filter_map(|event| event.get(4..8)?.try_into().ok());
+        let close_write = AddWatchFlags::IN_CLOSE_WRITE.bits();
+        Ok(masks.map(u32::from_ne_bytes).any(|mask| mask & close_write != 0))
     }
 }

@@ -13,10 +13,10 @@ use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::net::unix::pipe::Sender;
 use tokio::process::{Child, Command};
 
-use crate::pump::Intake;
+use crate::output::OutputSource;
 #[cfg(target_os = "linux")]
 use crate::reaper::Client;
-use crate::supervise::ChildEvent;
+use crate::supervisor::ChildEvent;
 use crate::tail::Tail;
 
 /// A process that we started.
@@ -32,15 +32,15 @@ pub(crate) enum Process {
 pub(crate) struct Started {
     pub(crate) child: Process,
     pub(crate) stdin: Option<Sender>,
-    pub(crate) stdout: Intake,
-    pub(crate) stderr: Intake,
+    pub(crate) stdout: OutputSource,
+    pub(crate) stderr: OutputSource,
 }
 
 /// Our end of a pipe.
 pub(crate) type Reader = tokio::net::unix::pipe::Receiver;
 
 /// The variable by which processes of a run are known again after they left their group and lost their parent.
-pub(crate) const MARK: &str = "SABIR_RUN_ID";
+pub(crate) const RUN_ID_ENV: &str = "SABIR_RUN_ID";
 
 /// Some agents exit before a pipe of the usual 64 KiB is empty, and what was in their own buffers is lost then.
 #[cfg(target_os = "linux")]
@@ -51,13 +51,13 @@ const PIPE_BYTES: i32 = 1 << 20;
 pub(crate) fn start(mut command: Command, output: StdoutCapture, has_stdin: bool, reaped: bool) -> io::Result<Started> {
     let (stdout, stdout_end) = match output {
         // Where there is no room for a file, a pipe takes all but what the agent throws away.
-        StdoutCapture::File => file().or_else(|_| pipe())?,
-        StdoutCapture::Pipe => pipe()?,
+        StdoutCapture::File => open_file().or_else(|_| open_pipe())?,
+        StdoutCapture::Pipe => open_pipe()?,
     };
-    let (stderr, stderr_end) = pipe()?;
+    let (stderr, stderr_end) = open_pipe()?;
     let (stdin_end, stdin) = if has_stdin { Some(io::pipe()?) } else { None }.unzip();
     let stdin = stdin.map(|stdin| Sender::from_owned_fd(stdin.into())).transpose()?;
-    own_group(&mut command);
+    set_process_group(&mut command);
     command.stdout(stdout_end).stderr(stderr_end);
     #[cfg(target_os = "linux")]
     if reaped {
@@ -105,12 +105,12 @@ impl Process {
     }
 }
 
-fn file() -> io::Result<(Intake, Stdio)> {
+fn open_file() -> io::Result<(OutputSource, Stdio)> {
     let (tail, writer) = Tail::new()?;
-    Ok((Intake::File(tail), writer.into()))
+    Ok((OutputSource::File(tail), writer.into()))
 }
 
-fn pipe() -> io::Result<(Intake, Stdio)> {
+fn open_pipe() -> io::Result<(OutputSource, Stdio)> {
     let (reader, writer) = io::pipe()?;
     #[cfg(target_os = "linux")]
     {
@@ -121,36 +121,36 @@ fn pipe() -> io::Result<(Intake, Stdio)> {
             size /= 2;
         }
     }
-    Ok((Intake::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
+    Ok((OutputSource::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
 }
 
 /// Ctrl-C of our own terminal does not reach it; we decide what it is told.
-pub(crate) fn own_group(command: &mut Command) {
+pub(crate) fn set_process_group(command: &mut Command) {
     command.process_group(0);
 }
 
 /// For the eyes of this user only.
-pub(crate) fn private(options: &mut std::fs::OpenOptions) {
+pub(crate) fn set_private_mode(options: &mut std::fs::OpenOptions) {
     options.mode(0o600);
 }
 
 /// The home folder.
-pub(crate) fn home() -> Option<PathBuf> {
+pub(crate) fn home_dir() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
 }
 
 /// Whether a file may be executed.
-pub(crate) fn executable(file: &Path) -> bool {
+pub(crate) fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// The file names that a program of this name may have.
-pub(crate) fn names(name: &str) -> impl Iterator<Item = String> + use<> {
+pub(crate) fn candidate_names(name: &str) -> impl Iterator<Item = String> + use<> {
     std::iter::once(name.to_owned())
 }
 
 /// Whether we have the rights of the superuser.
-pub(crate) fn superuser() -> bool {
+pub(crate) fn is_superuser() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn signal_process(pid: i32, signal: Signal) {
 
 /// Whether a group has a process left.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn group_lives(leader: u32) -> bool {
+pub(crate) fn group_exists(leader: u32) -> bool {
     i32::try_from(leader).is_ok_and(|leader| killpg(Pid::from_raw(leader), None).is_ok())
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn stop_signal(stop: StopSignal) -> Signal {
 }
 
 /// Exit code and signal of a process that ended.
-pub(crate) fn ended(status: ExitStatus) -> (Option<i32>, Option<String>) {
+pub(crate) fn exit_code_and_signal(status: ExitStatus) -> (Option<i32>, Option<String>) {
     let signal = status
         .signal()
         .map(|number| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()));

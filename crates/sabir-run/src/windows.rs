@@ -11,9 +11,9 @@ use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::io::AsyncRead;
 use tokio::process::{ChildStdin, Command};
 
-use crate::pump::Intake;
+use crate::output::OutputSource;
 use crate::spawn;
-use crate::supervise::ChildEvent;
+use crate::supervisor::ChildEvent;
 
 /// A process that we started, in its job.
 pub(crate) struct Process(Box<dyn ChildWrapper>);
@@ -22,8 +22,8 @@ pub(crate) struct Process(Box<dyn ChildWrapper>);
 pub(crate) struct Started {
     pub(crate) child: Process,
     pub(crate) stdin: Option<ChildStdin>,
-    pub(crate) stdout: Intake,
-    pub(crate) stderr: Intake,
+    pub(crate) stdout: OutputSource,
+    pub(crate) stderr: OutputSource,
 }
 
 /// Our end of a pipe.
@@ -38,7 +38,7 @@ pub(crate) enum Signal {
 }
 
 /// The variable by which processes of a run are known.
-pub(crate) const MARK: &str = "SABIR_RUN_ID";
+pub(crate) const RUN_ID_ENV: &str = "SABIR_RUN_ID";
 
 /// Starts the command in a job of its own. Its output always comes by pipes.
 pub(crate) fn start(mut command: Command, _: StdoutCapture, has_stdin: bool, _: bool) -> io::Result<Started> {
@@ -50,7 +50,7 @@ pub(crate) fn start(mut command: Command, _: StdoutCapture, has_stdin: bool, _: 
     let stdout = process.stdout().take().ok_or_else(missing)?;
     let stderr = process.stderr().take().ok_or_else(missing)?;
     let stdin = process.stdin().take();
-    let (stdout, stderr) = (Intake::Pipe(Box::new(stdout)), Intake::Pipe(Box::new(stderr)));
+    let (stdout, stderr) = (OutputSource::Pipe(Box::new(stdout)), OutputSource::Pipe(Box::new(stderr)));
     Ok(Started { child: Process(process), stdin, stdout, stderr })
 }
 
@@ -72,32 +72,32 @@ impl Process {
 }
 
 /// A group of its own, so that Ctrl-C of our console does not reach it.
-pub(crate) fn own_group(command: &mut Command) {
+pub(crate) fn set_process_group(command: &mut Command) {
     const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
 /// Files in the user's folder for temporary files are private already.
-pub(crate) fn private(_: &mut std::fs::OpenOptions) {}
+pub(crate) fn set_private_mode(_: &mut std::fs::OpenOptions) {}
 
 /// The home folder.
-pub(crate) fn home() -> Option<PathBuf> {
+pub(crate) fn home_dir() -> Option<PathBuf> {
     std::env::var_os("USERPROFILE").map(PathBuf::from)
 }
 
 /// Whether a file may be executed: its name says so.
-pub(crate) fn executable(file: &Path) -> bool {
+pub(crate) fn is_executable(file: &Path) -> bool {
     file.is_file()
 }
 
 /// The file names that a program of this name may have.
-pub(crate) fn names(name: &str) -> impl Iterator<Item = String> + use<> {
+pub(crate) fn candidate_names(name: &str) -> impl Iterator<Item = String> + use<> {
     let name = name.to_owned();
     [".exe", ".cmd", ".bat"].into_iter().map(move |extension| format!("{name}{extension}"))
 }
 
 /// No agent asks for this here.
-pub(crate) fn superuser() -> bool {
+pub(crate) fn is_superuser() -> bool {
     false
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn signal_group(leader: u32, signal: Signal) {
 }
 
 /// What is left of a job can't be asked for from outside of it.
-pub(crate) fn group_lives(_: u32) -> bool {
+pub(crate) fn group_exists(_: u32) -> bool {
     false
 }
 
@@ -119,6 +119,6 @@ pub(crate) fn stop_signal(_: StopSignal) -> Signal {
 }
 
 /// Exit code and signal of a process that ended.
-pub(crate) fn ended(status: ExitStatus) -> (Option<i32>, Option<String>) {
+pub(crate) fn exit_code_and_signal(status: ExitStatus) -> (Option<i32>, Option<String>) {
     (status.code(), None)
 }

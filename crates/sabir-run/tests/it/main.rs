@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sabir_core::event::{Event, EventKind, Final, Outcome, RunId, Unrecognized};
 use sabir_core::launch::{CommandLine, PromptTransport, Request, StdoutCapture};
-use sabir_run::{Controller, Ended, Grace, Plan, Sink};
+use sabir_run::{CancelHandle, Grace, RunConfig, RunOutcome, RunSink};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
@@ -23,7 +23,7 @@ const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"r
 #[derive(Default)]
 struct Kept(Vec<Event<'static>>);
 
-impl Sink for Kept {
+impl RunSink for Kept {
     fn event(&mut self, event: &Event<'_>) {
         self.0.push(event.clone().into_owned());
     }
@@ -40,7 +40,7 @@ fn write_program(path: &Path, text: &str) {
 }
 
 /// A script in a folder of its own that plays Claude Code.
-fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
+fn config(folder: &tempfile::TempDir, text: &str) -> RunConfig {
     let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
@@ -49,21 +49,21 @@ fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
     let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
     // Processes that hide are found by the id of their run, so each test has its own.
     let run_id = RunId::from(folder.path().display().to_string());
-    Plan { run_id, grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+    RunConfig { run_id, grace, ..RunConfig::new(agent, program, command, "do it", folder.path().to_path_buf()) }
 }
 
 /// Runs of this process have a reaper.
 fn with_reaper() {
-    sabir_run::reaper::use_program(env!("CARGO_BIN_EXE_sabir-reaper"));
-    sabir_run::supervise::take_in_orphans(false);
+    sabir_run::reaper::set_program(env!("CARGO_BIN_EXE_sabir-reaper"));
+    sabir_run::supervisor::set_subreaper(false);
 }
 
-fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
+fn run(config: RunConfig) -> (RunOutcome, Vec<Event<'static>>) {
     with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut kept = Kept::default();
-    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut kept));
-    (ended, kept.0)
+    let result = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut kept));
+    (result, kept.0)
 }
 
 /// Both ways in which an output can be taken.
@@ -79,9 +79,9 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
         quoted(RESULT)
     );
     for output in OUTPUTS {
-        let (ended, events) = run(Plan { output, ..plan(&folder, &text) });
-        assert_eq!(ended.outcome, Outcome::Completed, "{output:?}: {events:#?}");
-        assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)), "{output:?}");
+        let (result, events) = run(RunConfig { output, ..config(&folder, &text) });
+        assert_eq!(result.outcome, Outcome::Completed, "{output:?}: {events:#?}");
+        assert_eq!((result.end.signal.as_deref(), result.end.quiescent), (None, Some(true)), "{output:?}");
         assert!(
             events.iter().any(|event| matches!(&event.kind, EventKind::Final(Final { text, .. }) if text == "done")),
             "{output:?}"
@@ -93,8 +93,8 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
 fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
     let folder = tempfile::tempdir().expect("a folder");
     for output in OUTPUTS {
-        let (ended, _) = run(Plan { output, ..plan(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")) });
-        assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
+        let (result, _) = run(RunConfig { output, ..config(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")) });
+        assert_eq!((result.outcome, result.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
     }
 }
 
@@ -103,8 +103,8 @@ fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
     let command = CommandLine::default().prompt_by(PromptTransport::File("--message-file"));
-    let (ended, _) = run(Plan { command, ..plan(&folder, &text) });
-    assert_eq!(ended.outcome, Outcome::Completed);
+    let (result, _) = run(RunConfig { command, ..config(&folder, &text) });
+    assert_eq!(result.outcome, Outcome::Completed);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
     assert_eq!((read("copy").as_str(), read("mode").trim()), ("do it", "600"));
     assert!(!PathBuf::from(read("name").trim()).exists());
@@ -113,9 +113,9 @@ fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
 #[test]
 fn a_last_burst_larger_than_a_pipe_comes_whole() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (ended, events) =
-        run(plan(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
-    assert_eq!(ended.outcome, Outcome::Completed);
+    let (result, events) =
+        run(config(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
+    assert_eq!(result.outcome, Outcome::Completed);
     let longest = events.iter().filter_map(|event| match &event.kind {
         EventKind::Unrecognized(Unrecognized { raw, .. }) => Some(raw.len()),
         _ => None,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::stat::Mode;
 use sabir_core::event::Outcome;
-use sabir_run::{Grace, Limits, Plan};
+use sabir_run::{Grace, Limits, RunConfig};
 
-use crate::{INIT, RESULT, plan, run};
+use crate::{INIT, RESULT, config, run};
 
 /// A pipe that every process of a run holds open through descriptor 9, whatever else it does.
 struct Alive(File);
@@ -55,8 +55,8 @@ fn a_daemon_that_forks_anew_all_the_time_is_ended_before_a_run_is_quiescent() {
         let start =
             format!("exec 9>alive; /bin/sh {} </dev/null >/dev/null 2>&1; echo '{INIT}'; echo '{RESULT}'", chain.display());
         let grace = Grace { terminate: Duration::from_millis(20), kill: Duration::from_secs(30), ..Grace::default() };
-        let (ended, _) = run(Plan { grace, ..plan(&folder, &start) });
-        assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)), "round {round}");
+        let (result, _) = run(RunConfig { grace, ..config(&folder, &start) });
+        assert_eq!((result.outcome, result.end.quiescent), (Outcome::Completed, Some(true)), "round {round}");
         assert!(!alive.is_held(), "round {round}: a process lives, and the run says that none does");
     }
 }
@@ -70,8 +70,8 @@ fn without_a_reaper_it_is_not_known_that_no_process_is_left() {
     let text = format!(
         "exec 9>alive; cat >/dev/null; kill -9 $PPID; sleep 1000 </dev/null >/dev/null 2>&1 &\necho '{INIT}'; echo '{RESULT}'"
     );
-    let (ended, _) = run(plan(&folder, &text));
-    assert_eq!((ended.outcome, ended.end.exit_code, ended.end.quiescent), (Outcome::Completed, None, None));
+    let (result, _) = run(config(&folder, &text));
+    assert_eq!((result.outcome, result.end.exit_code, result.end.quiescent), (Outcome::Completed, None, None));
     alive.wait_until_released();
 }
 
@@ -82,8 +82,8 @@ fn a_reaper_that_the_agent_stopped_goes_on_when_the_run_is_stopped() {
     let text = format!("exec 9>alive; cat >/dev/null; setsid sleep 1000 & kill -STOP $PPID; echo '{INIT}'; echo '{RESULT}'");
     let limits = Limits { after_result: Some(Duration::from_millis(200)), ..Limits::default() };
     let grace = Grace { interrupt: Duration::from_millis(200), ..Grace::default() };
-    let (ended, _) = run(Plan { limits, grace, ..plan(&folder, &text) });
-    assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)));
+    let (result, _) = run(RunConfig { limits, grace, ..config(&folder, &text) });
+    assert_eq!((result.outcome, result.end.quiescent), (Outcome::Completed, Some(true)));
     assert!(!alive.is_held());
 }
 
@@ -95,12 +95,12 @@ fn a_run_that_is_dropped_is_killed() {
     crate::with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    let controller = sabir_run::Controller::default();
-    let plan = plan(&folder, &text);
+    let handle = sabir_run::CancelHandle::default();
+    let config = config(&folder, &text);
     runtime.block_on(async {
         let mut sink = Said(said);
         tokio::select! {
-            _ = sabir_run::run(plan, controller.control(), &mut sink) => panic!("it goes on"),
+            _ = sabir_run::run(config, handle.token(), &mut sink) => panic!("it goes on"),
             _ = heard.recv() => {}
         }
     });
@@ -110,7 +110,7 @@ fn a_run_that_is_dropped_is_killed() {
 /// Says when the agent has printed something.
 struct Said(tokio::sync::mpsc::UnboundedSender<()>);
 
-impl sabir_run::Sink for Said {
+impl sabir_run::RunSink for Said {
     fn event(&mut self, _: &sabir_core::event::Event<'_>) {}
 
     fn raw(&mut self, _: &[u8]) {

@@ -11,7 +11,7 @@ use sabir_core::agent::Agent;
 use sabir_core::event::{Event, EventKind, RunId, Session};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Control, Controller, Plan, Sink};
+use sabir_run::{CancelHandle, CancelToken, RunConfig, RunSink};
 
 use super::{Adapter, Context, Done, Input, Refused, Work};
 use crate::Failure;
@@ -31,9 +31,9 @@ pub struct Ask {
 /// A plan, and who else wants to hear of the run.
 pub struct Planned {
     /// What is executed, and how.
-    pub plan: Plan,
+    pub config: RunConfig,
     /// Hears events and lines as they are, with their secrets.
-    pub also: Option<Box<dyn Sink>>,
+    pub also: Option<Box<dyn RunSink>>,
 }
 
 /// Makes plans.
@@ -43,7 +43,7 @@ pub type Planner = Box<dyn Fn(Ask) -> Pin<Box<dyn Future<Output = Result<Planned
 pub struct AgentAdapter {
     agent: Arc<Agent>,
     planner: Rc<Planner>,
-    controller: Controller,
+    cancel: CancelHandle,
     conversation: Conversation,
     /// A prompt was taken.
     began: bool,
@@ -55,8 +55,8 @@ type Conversation = Arc<Mutex<Option<String>>>;
 impl AgentAdapter {
     /// The adapter of an agent.
     pub fn new(agent: Arc<Agent>, planner: Planner) -> Self {
-        let (controller, conversation) = (Controller::default(), Conversation::default());
-        Self { agent, planner: Rc::new(planner), controller, conversation, began: false }
+        let (cancel, conversation) = (CancelHandle::default(), Conversation::default());
+        Self { agent, planner: Rc::new(planner), cancel, conversation, began: false }
     }
 
     fn known(&self) -> Option<String> {
@@ -105,26 +105,26 @@ impl Adapter for AgentAdapter {
         let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
         let ask = Ask { prompt: text.to_owned(), resume: self.known(), run_id };
         self.began = true;
-        self.controller = Controller::default();
-        let control = self.controller.control();
+        self.cancel = CancelHandle::default();
+        let token = self.cancel.token();
         let (log, conversation) = (context.log.clone(), Arc::clone(&self.conversation));
         let told = Told { log, also: None, conversation, look_again: None };
-        Ok(Some(Box::pin(run(Arc::clone(&self.agent), Rc::clone(&self.planner), ask, control, told))))
+        Ok(Some(Box::pin(run(Arc::clone(&self.agent), Rc::clone(&self.planner), ask, token, told))))
     }
 
     fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
-        self.controller.cancel();
+        self.cancel.cancel();
     }
 }
 
-async fn run(agent: Arc<Agent>, planner: Rc<Planner>, ask: Ask, control: Control, mut told: Told) -> Done {
+async fn run(agent: Arc<Agent>, planner: Rc<Planner>, ask: Ask, token: CancelToken, mut told: Told) -> Done {
     let run_id = ask.run_id.clone();
     let ended = match planner(ask).await {
-        Ok(Planned { plan, also }) => {
+        Ok(Planned { config, also }) => {
             told.also = also;
-            sabir_run::run(plan, control, &mut told).await
+            sabir_run::run(config, token, &mut told).await
         }
-        Err(failure) => sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut told),
+        Err(failure) => sabir_run::supervisor::report_start_failure(agent, run_id, &failure.what, &mut told),
     };
     Done { outcome: ended.outcome, cause: ended.cause, killed: ended.killed }
 }
@@ -132,7 +132,7 @@ async fn run(agent: Arc<Agent>, planner: Rc<Planner>, ask: Ask, control: Control
 /// Tells what a run tells to the log, and to whoever else wants it.
 struct Told {
     log: Log,
-    also: Option<Box<dyn Sink>>,
+    also: Option<Box<dyn RunSink>>,
     conversation: Conversation,
     look_again: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -140,7 +140,7 @@ struct Told {
 /// How often a disk that takes nothing is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-impl Sink for Told {
+impl RunSink for Told {
     fn event(&mut self, event: &Event<'_>) {
         if let EventKind::Session(Session { session_id: Some(id), .. }) = &event.kind
             && event.parent_tool_call_id.is_none()
@@ -161,11 +161,11 @@ impl Sink for Told {
         self.also.iter_mut().for_each(|also| also.line(line, source, at));
     }
 
-    fn idle(&mut self) {
-        self.also.iter_mut().for_each(|also| also.idle());
+    fn flush(&mut self) {
+        self.also.iter_mut().for_each(|also| also.flush());
     }
 
-    fn poll_room(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         while self.log.poll_room(context).is_pending() {
             // A disk that does not answer wakes nobody.
             let timer = self.look_again.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_AGAIN)));
@@ -173,6 +173,6 @@ impl Sink for Told {
             self.look_again = None;
         }
         self.look_again = None;
-        self.also.as_mut().map_or(Poll::Ready(()), |also| also.poll_room(context))
+        self.also.as_mut().map_or(Poll::Ready(()), |also| also.poll_ready(context))
     }
 }

@@ -13,7 +13,7 @@ use sabir_core::export::Options;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Pass, Sink};
+use sabir_run::{EnvRule, RunSink};
 use sabir_shell::adapter::{Ask, Planned, Planner};
 use sabir_shell::artifact::Files;
 use sabir_shell::courier::Status;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
     let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(task.agent, id)).transpose()?;
     let ask = AskArguments { resume, ..arguments.ask.clone() };
     let mut adapter = AgentAdapter::new(Arc::clone(task.agent), planner(arguments, ask, &task));
-    sabir_run::supervise::take_in_orphans(true);
+    sabir_run::supervisor::set_subreaper(true);
     // What is delivered is packed and sent by other threads than the one that reads the agent.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("starting the event loop failed", &error))?;
@@ -201,9 +201,9 @@ fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
 fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(String, String)>, Failure> {
     let own = sabir_run::secrets::variables()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-    let set = arguments.ask.env.iter().filter_map(|pass| match pass {
-        Pass::Set(name, value) => Some((name.clone(), value.clone())),
-        Pass::Through(_) => None,
+    let set = arguments.ask.env.iter().filter_map(|rule| match rule {
+        EnvRule::Set(name, value) => Some((name.clone(), value.clone())),
+        EnvRule::Inherit(_) => None,
     });
     let all: Vec<(String, String)> = own.chain(set).collect();
     let named = all.iter().filter(|(name, value)| arguments.secret.contains(name) && !value.is_empty()).cloned();
@@ -223,7 +223,7 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planne
     let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
     // Several agents use these keys for models. Keys for a bucket are for the shell.
     let bucket_keys = if given(arguments.s3_bucket.as_ref(), "S3_BUCKET").is_some() { &BUCKET_KEYS[..] } else { &[] };
-    let is_wanted = |name: &str| ask.env.iter().any(|pass| pass.names(name));
+    let is_wanted = |name: &str| ask.env.iter().any(|rule| rule.applies_to(name));
     let withheld: Vec<&str> = [TOKEN].into_iter().chain(bucket_keys.iter().copied().filter(|name| !is_wanted(name))).collect();
     let ask = Rc::new(ask);
     Box::new(move |wanted: Ask| {
@@ -237,12 +237,12 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planne
             let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
             // The agent does not speak to the hub, nor to the bucket.
             withheld.iter().for_each(|name| plan.environment.remove(name));
-            let also: Option<Box<dyn Sink>> = if keep_raw {
+            let also: Option<Box<dyn RunSink>> = if keep_raw {
                 Some(Box::new(Kept(Some(Recording::begin(&plan, ResultOptions::default()).map_err(failed)?))))
             } else {
                 None
             };
-            Ok(Planned { plan, also })
+            Ok(Planned { config: plan, also })
         })
     })
 }
@@ -250,7 +250,7 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planne
 /// The journal of a run on this machine, which has everything as it was.
 struct Kept(Option<Recording>);
 
-impl Sink for Kept {
+impl RunSink for Kept {
     fn event(&mut self, event: &Event<'_>) {
         self.0.iter_mut().for_each(|recording| recording.event(event, None));
     }
@@ -259,11 +259,11 @@ impl Sink for Kept {
         self.0.iter_mut().for_each(|recording| recording.line(line, source, at));
     }
 
-    fn idle(&mut self) {
+    fn flush(&mut self) {
         self.0.iter_mut().for_each(Recording::idle);
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().map_or(Poll::Ready(()), |recording| recording.poll_room(context))
     }
 }

@@ -6,75 +6,75 @@ use sabir_core::line::{LineBuffer, RawLine};
 use tokio::io::AsyncReadExt as _;
 
 use crate::platform::Reader;
+use crate::process_tree::ProcessTree;
 #[cfg(unix)]
-use crate::tail::{Read, Tail};
-use crate::tree::Tree;
+use crate::tail::{Tail, TailRead};
 
 /// Our end of what an agent prints to.
-pub(crate) enum Intake {
+pub(crate) enum OutputSource {
     Pipe(Reader),
     #[cfg(unix)]
     File(Tail),
 }
 
 /// One output of the agent.
-pub(crate) struct Pump {
-    intake: Option<Intake>,
+pub(crate) struct OutputReader {
+    source: Option<OutputSource>,
     lines: LineBuffer,
 }
 
 /// What became of waiting for bytes.
-pub(crate) enum Filled {
+pub(crate) enum ReadResult {
     /// So many bytes came; none at the end.
     Bytes(usize),
-    /// Somebody let go of the file: it may be time to [`settle`](Pump::settle).
-    LetGo,
+    /// Somebody let go of the file: it may be time to [`settle`](OutputReader::settle).
+    WriterClosed,
 }
 
-impl Pump {
-    pub(crate) fn new(intake: Intake, max_line: usize) -> Self {
-        Self { intake: Some(intake), lines: LineBuffer::new(max_line) }
+impl OutputReader {
+    pub(crate) fn new(source: OutputSource, max_line: usize) -> Self {
+        Self { source: Some(source), lines: LineBuffer::new(max_line) }
     }
 
     /// Whether more may come.
-    pub(crate) fn open(&self) -> bool {
-        self.intake.is_some()
+    pub(crate) fn is_open(&self) -> bool {
+        self.source.is_some()
     }
 
     /// Waits for bytes and takes them in. Can be dropped while waiting without losing a byte.
-    pub(crate) async fn fill(&mut self) -> Filled {
-        let Some(intake) = &mut self.intake else { return std::future::pending().await };
+    pub(crate) async fn read(&mut self) -> ReadResult {
+        let Some(source) = &mut self.source else { return std::future::pending().await };
         loop {
-            let read = match intake {
-                Intake::Pipe(pipe) => pipe.read(self.lines.space()).await,
+            let read = match source {
+                OutputSource::Pipe(pipe) => pipe.read(self.lines.space()).await,
                 #[cfg(unix)]
-                Intake::File(tail) => match tail.read(self.lines.space()).await {
-                    Ok(Read::Bytes(count)) => Ok(count),
-                    Ok(Read::LetGo) => return Filled::LetGo,
-                    Ok(Read::End) => Ok(0),
+                OutputSource::File(tail) => match tail.read(self.lines.space()).await {
+                    Ok(TailRead::Bytes(count)) => Ok(count),
+                    Ok(TailRead::WriterClosed) => return ReadResult::WriterClosed,
+                    Ok(TailRead::End) => Ok(0),
                     Err(error) => Err(error),
                 },
             };
             match read {
                 Ok(count @ 1..) => {
                     self.lines.filled(count);
-                    return Filled::Bytes(count);
+                    return ReadResult::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // What can't be read any more has ended for us.
                 Ok(0) | Err(_) => {
-                    self.intake = None;
-                    return Filled::Bytes(0);
+                    self.source = None;
+                    return ReadResult::Bytes(0);
                 }
             }
         }
     }
 
     /// A pipe ends by itself. A file ends when no process of the run has it open.
-    pub(crate) fn settle(&mut self, tree: &mut Tree) {
+    pub(crate) fn check_eof(&mut self, tree: &mut ProcessTree) {
         #[cfg(unix)]
-        if let Some(Intake::File(tail)) = &mut self.intake
-            && !tail.id().is_ok_and(|file| tree.holds(file))
+        if let Some(OutputSource::File(tail)) = &mut self.source
+            && !tail.id().is_ok_and(|file| tree.has_open(file))
         {
             tail.finish();
         }
@@ -94,16 +94,16 @@ impl Pump {
 
     /// Nothing more is waited for. What is in a file by now is still read.
     pub(crate) fn close(&mut self) {
-        match &mut self.intake {
+        match &mut self.source {
             #[cfg(unix)]
-            Some(Intake::File(tail)) => tail.finish(),
-            _ => self.intake = None,
+            Some(OutputSource::File(tail)) => tail.finish(),
+            _ => self.source = None,
         }
     }
 
     /// What follows the last line end. Nothing is read after that.
     pub(crate) fn last_line(&mut self) -> Option<RawLine<'_>> {
-        self.intake = None;
+        self.source = None;
         self.lines.finish()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use clock::Clock;
+use deadlines::Deadlines;
 use sabir_core::agent::Agent;
 use sabir_core::decode::{Decoder, Start};
 use sabir_core::dialect::{End, StartFailure};
@@ -18,17 +18,17 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::environment::Environment;
 use crate::limits::{Grace, Limits};
-use crate::pump::{Filled, Pump};
+use crate::output::{OutputReader, ReadResult};
+use crate::process_tree::ProcessTree;
 use crate::spawn::{Spawned, spawn};
-use crate::stop::{Reason, Step, Stop};
-use crate::tree::Tree;
-use crate::{platform, tree};
+use crate::stop::{StopLevel, StopReason, StopSequence};
+use crate::{platform, process_tree};
 
-mod clock;
+mod deadlines;
 
 /// Everything that is decided before a run begins.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct RunConfig {
     /// The agent.
     pub agent: Arc<Agent>,
     /// Its version, where it is known.
@@ -59,8 +59,8 @@ pub struct Plan {
     pub max_line: usize,
 }
 
-impl Plan {
-    /// A plan with the usual limits, in the current environment.
+impl RunConfig {
+    /// A config with the usual limits, in the current environment.
     pub fn new(agent: Arc<Agent>, program: PathBuf, command: CommandLine, prompt: &str, cwd: PathBuf) -> Self {
         Self {
             agent_version: None,
@@ -82,7 +82,7 @@ impl Plan {
 }
 
 /// Where the events of a run go.
-pub trait Sink {
+pub trait RunSink {
     /// Takes an event.
     fn event(&mut self, event: &Event<'_>);
 
@@ -93,56 +93,56 @@ pub trait Sink {
     fn line(&mut self, _: &RawLine<'_>, _: Source, _: Option<Timestamp>) {}
 
     /// Nothing more is there to be read for now: what is held back should go out.
-    fn idle(&mut self) {}
+    fn flush(&mut self) {}
 
     /// Ready when there is room for more. Until then the agent is not read, while limits and cancels work.
-    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
 /// What may be asked of a run that goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
-    Go,
+enum StopRequest {
+    None,
     Cancel,
     Kill,
 }
 
 /// Stops runs. It may be shared by any number of them.
 #[derive(Debug, Clone)]
-pub struct Controller(watch::Sender<Order>);
+pub struct CancelHandle(watch::Sender<StopRequest>);
 
-/// The end of a [`Controller`] that a run listens to.
+/// The end of a [`CancelHandle`] that a run listens to.
 #[derive(Debug, Clone)]
-pub struct Control(watch::Receiver<Order>);
+pub struct CancelToken(watch::Receiver<StopRequest>);
 
-impl Default for Controller {
+impl Default for CancelHandle {
     fn default() -> Self {
-        Self(watch::Sender::new(Order::Go))
+        Self(watch::Sender::new(StopRequest::None))
     }
 }
 
-impl Controller {
+impl CancelHandle {
     /// What a run listens to.
-    pub fn control(&self) -> Control {
-        Control(self.0.subscribe())
+    pub fn token(&self) -> CancelToken {
+        CancelToken(self.0.subscribe())
     }
 
     /// Asks for an orderly stop; asked again, kills. True for the second time.
     pub fn cancel(&self) -> bool {
-        let mut again = false;
-        self.0.send_modify(|order| {
-            again = *order != Order::Go;
-            *order = if again { Order::Kill } else { Order::Cancel };
+        let mut is_repeated = false;
+        self.0.send_modify(|request| {
+            is_repeated = *request != StopRequest::None;
+            *request = if is_repeated { StopRequest::Kill } else { StopRequest::Cancel };
         });
-        again
+        is_repeated
     }
 }
 
-impl Control {
-    /// The order that comes next. Waits for ever when nobody can give one any more.
-    async fn next(&mut self) -> Order {
+impl CancelToken {
+    /// The request that comes next. Waits for ever when nobody can give one any more.
+    async fn next(&mut self) -> StopRequest {
         match self.0.changed().await {
             Ok(()) => *self.0.borrow_and_update(),
             Err(_) => std::future::pending().await,
@@ -152,7 +152,7 @@ impl Control {
 
 /// How a run ended, for its caller; the events say the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct RunOutcome {
     /// What became of it.
     pub outcome: Outcome,
     /// Why, when it ended badly.
@@ -172,222 +172,229 @@ pub(crate) enum ChildEvent {
     /// No process of the run is left. Only a [reaper](crate::reaper) knows that.
     Drained,
     /// The reaper was killed.
-    Lost,
+    ReaperLost,
 }
 
 /// Takes in orphans of the runs of this process that have no [reaper](crate::reaper), where the system can do that. Call it once,
 /// before the first run; `exclusive` when this process has no children but runs.
-pub fn take_in_orphans(exclusive: bool) {
-    tree::take_in_orphans(exclusive);
+pub fn set_subreaper(exclusive: bool) {
+    process_tree::set_subreaper(exclusive);
 }
 
-/// Whether this process has the rights of the superuser, which some agents ask for.
-pub fn superuser() -> bool {
-    platform::superuser()
+/// Whether this process has the rights of the is_superuser, which some agents ask for.
+pub fn is_superuser() -> bool {
+    platform::is_superuser()
 }
 
-/// Runs a plan to its end.
-pub async fn run(plan: Plan, mut control: Control, sink: &mut dyn Sink) -> Ended {
-    let mut reading = Reading::new(&plan, sink);
-    let spawned = match spawn(&plan).await {
+/// Runs a config to its end.
+pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunSink) -> RunOutcome {
+    let mut decode_loop = DecodeLoop::new(&config, sink);
+    let spawned = match spawn(&config).await {
         Ok(spawned) => spawned,
         Err(failure) => {
-            return reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false);
+            return decode_loop.finish(End { start_failed: Some(failure), at: now(), ..End::default() }, false);
         }
     };
     let Spawned { mut child, leader, stdout, stderr, prompt_file } = spawned;
-    let mut tree = Tree::new(leader, plan.run_id.as_str(), child.reaper());
-    let mut stdout = Pump::new(stdout, plan.max_line);
-    let mut stderr = Pump::new(stderr, plan.max_line);
-    let mut clock = Clock::new(plan.limits);
+    let mut tree = ProcessTree::new(leader, config.run_id.as_str(), child.reaper());
+    let mut stdout = OutputReader::new(stdout, config.max_line);
+    let mut stderr = OutputReader::new(stderr, config.max_line);
+    let mut deadlines = Deadlines::new(config.limits);
     let mut exit = None;
     // Nothing more is to be heard of its process.
-    let mut over = false;
-    let mut stop: Option<Stop> = None;
+    let mut process_gone = false;
+    let mut stop: Option<StopSequence> = None;
     let mut killed = false;
-    let mut full = false;
+    let mut sink_full = false;
     // The process that we started is gone and others of the run are there. When they go on to speak, the one was a wrapper, and
     // its status says nothing about the run.
-    let mut left_behind = false;
-    let mut outlived = false;
+    let mut leader_exited = false;
+    let mut orphan_active = false;
 
     let quiescent = loop {
-        let pipes_open = stdout.open() || stderr.open();
-        let due = match &stop {
-            Some(stop) => Some((stop.look_at, None)),
-            None => clock.due(reading.decoder.over(), stdout.open(), exit.is_some()),
+        let pipes_open = stdout.is_open() || stderr.is_open();
+        let next = match &stop {
+            Some(stop) => Some((stop.next_poll, None)),
+            None => deadlines.next(decode_loop.decoder.over(), stdout.is_open(), exit.is_some()),
         };
         tokio::select! {
-            order = control.next() => {
-                let step = if order == Order::Kill { Step::Kill } else { Step::Ask };
-                killed |= order == Order::Kill;
+            request = cancel.next() => {
+                let level = if request == StopRequest::Kill { StopLevel::Kill } else { StopLevel::Interrupt };
+                killed |= request == StopRequest::Kill;
                 match &mut stop {
-                    Some(stop) if stop.reason != Reason::Leftovers => stop.take(step, &mut tree, &plan.grace),
-                    _ if exit.is_some() && !outlived => {}
-                    _ => stop = Some(Stop::begin(Reason::Cancelled, step, leader, plan.agent.launch.stop, &mut tree, &plan.grace)),
+                    Some(stop) if stop.reason != StopReason::OrphanedProcesses => stop.escalate_to(level, &mut tree, &config.grace),
+                    _ if exit.is_some() && !orphan_active => {}
+                    _ => stop = Some(StopSequence::new(StopReason::Cancelled, level, leader, config.agent.launch.stop, &mut tree, &config.grace)),
                 }
             }
-            event = child.next(), if !over => {
+            event = child.next(), if !process_gone => {
                 let status = match event {
                     ChildEvent::Exited { status, drained: false } => {
-                        over = child.reaper().is_none();
+                        process_gone = child.reaper().is_none();
                         status
                     }
                     ChildEvent::Exited { status, drained: true } => {
-                        over = true;
-                        tree.drained();
+                        process_gone = true;
+                        tree.mark_drained();
                         status
                     }
                     ChildEvent::Drained => {
-                        over = true;
-                        tree.drained();
+                        process_gone = true;
+                        tree.mark_drained();
                         None
                     }
                     // As with a wrapper that dies: the agent may go on, and nobody can say how it ends.
-                    ChildEvent::Lost => {
-                        over = true;
-                        tree.reaper_lost();
+                    ChildEvent::ReaperLost => {
+                        process_gone = true;
+                        tree.mark_reaper_lost();
                         None
                     }
                 };
                 if exit.is_none() {
                     exit = Some(status);
-                    clock.exited(plan.grace.drain);
+                    deadlines.start_drain(config.grace.drain);
                 }
-                if over && let Some(stop) = &mut stop {
-                    stop.look_at = Instant::now();
+                if process_gone && let Some(stop) = &mut stop {
+                    stop.next_poll = Instant::now();
                 }
-                stdout.settle(&mut tree);
+                stdout.check_eof(&mut tree);
             }
-            filled = stdout.fill(), if stdout.open() && !full => match filled {
-                Filled::LetGo => stdout.settle(&mut tree),
-                Filled::Bytes(count) => {
-                    clock.bytes(count, true);
-                    reading.sink.raw(stdout.latest(count));
-                    outlived |= left_behind && count > 0;
-                    reading.lines(&mut stdout, count, Source::Stdout);
-                    clock.tools(reading.decoder.tool_calls());
-                    reading.sink.idle();
-                    full = !room(reading.sink).await;
+            read = stdout.read(), if stdout.is_open() && !sink_full => match read {
+                ReadResult::WriterClosed => stdout.check_eof(&mut tree),
+                ReadResult::Bytes(count) => {
+                    deadlines.record_bytes(count, true);
+                    decode_loop.sink.raw(stdout.latest(count));
+                    orphan_active |= leader_exited && count > 0;
+                    decode_loop.decode_available(&mut stdout, count, Source::Stdout);
+                    deadlines.record_tool_calls(decode_loop.decoder.tool_calls());
+                    decode_loop.sink.flush();
+                    sink_full = !is_ready(decode_loop.sink).await;
                 }
             },
-            filled = stderr.fill(), if stderr.open() && !full => {
-                if let Filled::Bytes(count) = filled {
-                    clock.bytes(count, false);
-                    reading.lines(&mut stderr, count, Source::Stderr);
-                    reading.sink.idle();
-                    full = !room(reading.sink).await;
+            read = stderr.read(), if stderr.is_open() && !sink_full => {
+                if let ReadResult::Bytes(count) = read {
+                    deadlines.record_bytes(count, false);
+                    decode_loop.decode_available(&mut stderr, count, Source::Stderr);
+                    decode_loop.sink.flush();
+                    sink_full = !is_ready(decode_loop.sink).await;
                 }
             }
-            () = std::future::poll_fn(|context| reading.sink.poll_room(context)), if full => full = false,
-            () = sleep(due.map(|(at, _)| at)) => match (&mut stop, due) {
+            () = std::future::poll_fn(|context| decode_loop.sink.poll_ready(context)), if sink_full => sink_full = false,
+            () = sleep(next.map(|(at, _)| at)) => match (&mut stop, next) {
                 (Some(stop), _) => {
-                    if stop.look(exit.is_some(), &mut tree, &plan.grace) {
-                        if !pipes_open || clock.drained() || stop.gave_up {
-                            break tree.proof();
+                    if stop.poll(exit.is_some(), &mut tree, &config.grace) {
+                        if !pipes_open || deadlines.drain_elapsed() || stop.timed_out {
+                            break tree.quiescent();
                         }
-                        stdout.settle(&mut tree);
+                        stdout.check_eof(&mut tree);
                     }
                 }
                 (None, Some((_, Some(limit)))) => {
-                    let reason = Reason::Timeout(limit);
-                    stop = Some(Stop::begin(reason, Step::Ask, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
+                    let reason = StopReason::Timeout(limit);
+                    stop = Some(StopSequence::new(reason, StopLevel::Interrupt, leader, config.agent.launch.stop, &mut tree, &config.grace));
                 }
                 // The process has ended and somebody still holds its pipes; or our own reader has no room for what is in them.
                 (None, _) => {
-                    if reading.decoder.over() == Some(false) && !tree.is_empty() {
-                        left_behind |= !full;
-                    } else if !full {
+                    if decode_loop.decoder.over() == Some(false) && !tree.is_empty() {
+                        leader_exited |= !sink_full;
+                    } else if !sink_full {
                         stdout.close();
                         stderr.close();
                     }
-                    clock.exited(plan.grace.drain);
+                    deadlines.start_drain(config.grace.drain);
                 }
             },
         }
-        if exit.is_some() && !stdout.open() && !stderr.open() && stop.is_none() {
+        if exit.is_some() && !stdout.is_open() && !stderr.is_open() && stop.is_none() {
             if tree.is_empty() {
-                break tree.proof();
+                break tree.quiescent();
             }
-            if plan.leave_running {
+            if config.leave_running {
                 tree.release();
                 break Some(false);
             }
-            stop = Some(Stop::begin(Reason::Leftovers, Step::Terminate, leader, plan.agent.launch.stop, &mut tree, &plan.grace));
+            stop = Some(StopSequence::new(
+                StopReason::OrphanedProcesses,
+                StopLevel::Terminate,
+                leader,
+                config.agent.launch.stop,
+                &mut tree,
+                &config.grace,
+            ));
         }
     };
 
-    for (pump, source) in [(&mut stdout, Source::Stdout), (&mut stderr, Source::Stderr)] {
-        if let Some(line) = pump.last_line() {
-            reading.line(line, source);
+    for (reader, source) in [(&mut stdout, Source::Stdout), (&mut stderr, Source::Stderr)] {
+        if let Some(line) = reader.last_line() {
+            decode_loop.decode_line(line, source);
         }
     }
     drop(prompt_file);
     let reason = stop.map(|stop| stop.reason);
-    let (exit_code, signal) = exit.flatten().filter(|_| !outlived).map_or((None, None), platform::ended);
+    let (exit_code, signal) = exit.flatten().filter(|_| !orphan_active).map_or((None, None), platform::exit_code_and_signal);
     let end = End {
         exit_code,
         signal,
-        cancelled: reason == Some(Reason::Cancelled),
+        cancelled: reason == Some(StopReason::Cancelled),
         timeout: match reason {
-            Some(Reason::Timeout(limit)) => Some(limit),
+            Some(StopReason::Timeout(limit)) => Some(limit),
             _ => None,
         },
         start_failed: None,
         quiescent,
         at: now(),
     };
-    reading.end(end, killed)
+    decode_loop.finish(end, killed)
 }
 
 /// Tells of a run that could not even be planned, in the words of one that was.
-pub fn never_began(agent: Arc<Agent>, run_id: RunId, message: &str, sink: &mut dyn Sink) -> Ended {
+pub fn report_start_failure(agent: Arc<Agent>, run_id: RunId, message: &str, sink: &mut dyn RunSink) -> RunOutcome {
     let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
     let start = Start { run_id, at: now(), ..Start::of(agent) };
-    let mut reading = Reading { decoder: Decoder::new(start), sink, spare: Vec::new() };
-    reading.end(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
+    let mut decode_loop = DecodeLoop { decoder: Decoder::new(start), sink, spare: Vec::new() };
+    decode_loop.finish(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
 }
 
 /// From lines to events to the sink.
-struct Reading<'s> {
+struct DecodeLoop<'s> {
     decoder: Decoder,
-    sink: &'s mut dyn Sink,
+    sink: &'s mut dyn RunSink,
     spare: Vec<Event<'static>>,
 }
 
-impl<'s> Reading<'s> {
-    fn new(plan: &Plan, sink: &'s mut dyn Sink) -> Self {
+impl<'s> DecodeLoop<'s> {
+    fn new(config: &RunConfig, sink: &'s mut dyn RunSink) -> Self {
         let start = Start {
-            run_id: plan.run_id.clone(),
-            agent_version: plan.agent_version.clone(),
+            run_id: config.run_id.clone(),
+            agent_version: config.agent_version.clone(),
             at: now(),
             structured: true,
-            resumed: plan.resumed,
-            ..Start::of(Arc::clone(&plan.agent))
+            resumed: config.resumed,
+            ..Start::of(Arc::clone(&config.agent))
         };
-        let mut reading = Self { decoder: Decoder::new(start), sink, spare: Vec::new() };
+        let mut decode_loop = Self { decoder: Decoder::new(start), sink, spare: Vec::new() };
         let mut events = Vec::new();
-        reading.decoder.begin(&mut events);
+        decode_loop.decoder.begin(&mut events);
         for event in &events {
-            reading.sink.event(event);
+            decode_loop.sink.event(event);
         }
-        reading.sink.idle();
-        reading
+        decode_loop.sink.flush();
+        decode_loop
     }
 
     /// Reads the lines that are whole, and at the end of the stream (when no bytes came) also what is left.
-    fn lines(&mut self, pump: &mut Pump, count: usize, source: Source) {
-        while let Some(line) = pump.next_line() {
-            self.line(line, source);
+    fn decode_available(&mut self, reader: &mut OutputReader, count: usize, source: Source) {
+        while let Some(line) = reader.next_line() {
+            self.decode_line(line, source);
         }
         if count == 0
-            && let Some(line) = pump.last_line()
+            && let Some(line) = reader.last_line()
         {
-            self.line(line, source);
+            self.decode_line(line, source);
         }
     }
 
-    fn line(&mut self, line: RawLine<'_>, source: Source) {
+    fn decode_line(&mut self, line: RawLine<'_>, source: Source) {
         let mut events = Event::recycle(std::mem::take(&mut self.spare));
         let at = now();
         self.sink.line(&line, source, at);
@@ -398,24 +405,24 @@ impl<'s> Reading<'s> {
         self.spare = Event::recycle(events);
     }
 
-    fn end(&mut self, end: End, killed: bool) -> Ended {
+    fn finish(&mut self, end: End, killed: bool) -> RunOutcome {
         let mut events = Vec::new();
         self.decoder.end(&end, &mut events);
         for event in &events {
             self.sink.event(event);
         }
-        self.sink.idle();
+        self.sink.flush();
         let (outcome, cause) = match events.last().map(|event| &event.kind) {
             Some(EventKind::Exited(Exited { outcome, cause, .. })) => (*outcome, *cause),
             _ => (Outcome::Incomplete, None),
         };
-        Ended { outcome, cause, end, killed }
+        RunOutcome { outcome, cause, end, killed }
     }
 }
 
 /// Whether the sink has room now.
-async fn room(sink: &mut dyn Sink) -> bool {
-    std::future::poll_fn(|context| Poll::Ready(sink.poll_room(context).is_ready())).await
+async fn is_ready(sink: &mut dyn RunSink) -> bool {
+    std::future::poll_fn(|context| Poll::Ready(sink.poll_ready(context).is_ready())).await
 }
 
 async fn sleep(until: Option<Instant>) {

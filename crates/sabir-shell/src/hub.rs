@@ -11,9 +11,9 @@ use crate::Failure;
 
 /// A token. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct BearerToken(String);
 
-impl Token {
+impl BearerToken {
     /// A token, unless there is something in it that no header can have.
     pub fn new(text: &str) -> Result<Self, Failure> {
         let text = text.trim();
@@ -29,7 +29,7 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
@@ -40,30 +40,30 @@ impl fmt::Debug for Token {
 pub struct Hub {
     socket: Url,
     http: Url,
-    token: Option<Token>,
+    token: Option<BearerToken>,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Hub {
     /// The hub at an address with the scheme `ws` or `wss` (or `http`, `https`, which mean the same).
-    pub fn new(address: &str, session: &SessionId, token: Option<Token>) -> Result<Self, Failure> {
-        let bad = |why: &str| {
-            Failure::usage(format!("the address of the hub can't be used: {why}")).hint("it looks like wss://hub.example")
+    pub fn new(address: &str, session: &SessionId, token: Option<BearerToken>) -> Result<Self, Failure> {
+        let invalid = |reason: &str| {
+            Failure::usage(format!("the address of the hub can't be used: {reason}")).hint("it looks like wss://hub.example")
         };
         if !address.contains("://") {
-            return Err(bad("it has no scheme"));
+            return Err(invalid("it has no scheme"));
         }
-        let mut socket = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+        let mut socket = Url::parse(address).map_err(|error| invalid(&error.to_string()))?;
         let is_tls = match socket.scheme() {
             "ws" | "http" => false,
             "wss" | "https" => true,
-            _ => return Err(bad("its scheme is not ws or wss")),
+            _ => return Err(invalid("its scheme is not ws or wss")),
         };
         if socket.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it names no host"));
+            return Err(invalid("it names no host"));
         }
         if !socket.username().is_empty() || socket.password().is_some() {
-            return Err(bad("it has a user or a password in it; the token has a place of its own"));
+            return Err(invalid("it has a user or a password in it; the token has a place of its own"));
         }
         // An address that is parsed has a path that is the root or longer.
         if socket.path() == "/" {
@@ -72,20 +72,20 @@ impl Hub {
         socket.set_fragment(None);
         let with_scheme = |scheme: &str| {
             let text = socket.as_str().split_once(':').map_or("", |(_, rest)| rest);
-            Url::parse(&format!("{scheme}:{text}")).map_err(|error| bad(&error.to_string()))
+            Url::parse(&format!("{scheme}:{text}")).map_err(|error| invalid(&error.to_string()))
         };
         let (ws, http) = if is_tls { ("wss", "https") } else { ("ws", "http") };
-        let tls = if is_tls { Some(tls()?) } else { None };
+        let tls = if is_tls { Some(tls_config()?) } else { None };
         Ok(Self { socket: with_scheme(ws)?, http: with_scheme(http)?, token, tls })
     }
 
     /// The address of the WebSocket.
-    pub fn socket(&self) -> &Url {
+    pub fn websocket_url(&self) -> &Url {
         &self.socket
     }
 
     /// The address of something below the path, by HTTP.
-    pub fn below(&self, name: &str) -> Url {
+    pub fn url_for(&self, name: &str) -> Url {
         let mut url = self.http.clone();
         let path = format!("{}/{name}", url.path().trim_end_matches('/'));
         url.set_path(&path);
@@ -93,7 +93,7 @@ impl Hub {
     }
 
     /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
-    pub fn artifacts(&self) -> Option<Url> {
+    pub fn artifacts_url(&self) -> Option<Url> {
         let mut url = self.http.clone();
         let (before, session) = self.http.path().split_once("/v1/shells/")?;
         let path = format!("{before}/v1/sessions/{session}/artifacts");
@@ -117,19 +117,19 @@ impl Hub {
     }
 
     /// The host, for people.
-    pub fn name(&self) -> String {
+    pub fn host(&self) -> String {
         let port = self.socket.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}{port}", self.socket.host_str().unwrap_or_default())
     }
 }
 
 /// TLS with the certificates that this system trusts.
-fn tls() -> Result<Arc<ClientConfig>, Failure> {
+fn tls_config() -> Result<Arc<ClientConfig>, Failure> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let failed = |error: &dyn fmt::Display| {
         Failure::usage(format!("TLS can't be had: {error}")).hint("are there certificates? SSL_CERT_FILE names a file with them")
     };
-    provide();
+    install_crypto_provider();
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?
@@ -140,39 +140,39 @@ fn tls() -> Result<Arc<ClientConfig>, Failure> {
 }
 
 /// One provider of cryptography for the whole program.
-pub(crate) fn provide() {
+pub(crate) fn install_crypto_provider() {
     // It is an error only when there is one already, and then it is there.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Hub, Token};
+    use super::{BearerToken, Hub};
 
     fn hub(address: &str) -> Result<Hub, crate::Failure> {
         Hub::new(address, &"a b".parse().expect("a session"), None)
     }
 
     #[test]
-    fn an_empty_path_is_that_of_the_session_and_any_other_stays() {
-        let known = hub("ws://127.0.0.1:8080").expect("a hub");
-        assert_eq!(known.socket().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
-        assert_eq!(known.below("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
-        assert_eq!(known.name(), "127.0.0.1:8080");
-        let artifacts = known.artifacts().expect("a place for artifacts");
+    fn hub_new_uses_session_path_unless_given() {
+        let default = hub("ws://127.0.0.1:8080").expect("a hub");
+        assert_eq!(default.websocket_url().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
+        assert_eq!(default.url_for("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
+        assert_eq!(default.host(), "127.0.0.1:8080");
+        let artifacts = default.artifacts_url().expect("a place for artifacts");
         assert_eq!(artifacts.as_str(), "http://127.0.0.1:8080/v1/sessions/a%20b/artifacts");
         let own = hub("http://h/my/own?x=1").expect("a hub");
-        assert_eq!(own.socket().as_str(), "ws://h/my/own?x=1");
-        assert_eq!(own.below("batches").as_str(), "http://h/my/own/batches?x=1");
+        assert_eq!(own.websocket_url().as_str(), "ws://h/my/own?x=1");
+        assert_eq!(own.url_for("batches").as_str(), "http://h/my/own/batches?x=1");
         for bad in ["", "h", "ftp://h", "ws://", "ws://u:p@h", "ws://u@h"] {
             assert!(hub(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn token_is_exposed_by_plain_address_of_other_machine() {
+    fn exposes_token_only_unencrypted_to_other_machines() {
         let exposes = |address: &str, token: Option<&str>| {
-            let token = token.map(|token| Token::new(token).expect("a token"));
+            let token = token.map(|token| BearerToken::new(token).expect("a token"));
             Hub::new(address, &"s".parse().expect("a session"), token).expect("a hub").exposes_token()
         };
         assert!(exposes("ws://hub.example", Some("t")) && exposes("http://10.0.0.1:80/own/path", Some("t")));
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_printed() {
-        let token = Token::new(" t0ken\n").expect("a token");
+    fn bearer_token_debug_hides_value() {
+        let token = BearerToken::new(" t0ken\n").expect("a token");
         assert_eq!((token.reveal(), format!("{token:?}").as_str()), ("t0ken", "Token(…)"));
-        assert!(Token::new("").is_err() && Token::new("a b").is_err() && Token::new("ü").is_err());
+        assert!(BearerToken::new("").is_err() && BearerToken::new("a b").is_err() && BearerToken::new("ü").is_err());
     }
 }

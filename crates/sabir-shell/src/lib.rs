@@ -12,29 +12,28 @@
 
 pub mod adapter;
 pub mod artifact;
-pub mod courier;
-pub mod deliver;
-pub mod failure;
-mod http;
+pub mod commands;
+pub mod delivery;
+pub mod error;
 pub mod hub;
-mod link;
-pub mod log;
-mod mend;
-pub mod orders;
 pub mod outbox;
+mod recovery;
 pub mod redact;
-pub mod shell;
+pub mod session;
+pub mod session_log;
 pub mod sink;
-mod ws;
+mod timer;
+mod transport;
+pub mod uploader;
 
 pub use adapter::{Adapter, AgentAdapter};
-pub use failure::Failure;
-pub use hub::{Hub, Token};
-pub use log::Log;
-pub use outbox::{Outbox, Place};
+pub use error::Failure;
+pub use hub::{BearerToken, Hub};
+pub use outbox::{Outbox, Position};
 pub use redact::Redactor;
-pub use shell::{Config, Report};
-pub use sink::Sink;
+pub use session::{SessionConfig, SessionReport};
+pub use session_log::SessionLog;
+pub use sink::StorageSink;
 
 pub use sabir_protocol::{SessionId, is_loopback};
 

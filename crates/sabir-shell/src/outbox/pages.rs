@@ -29,40 +29,40 @@ impl Page {
 
 /// A reader of an outbox. It holds no message but those of a page and the one after it.
 #[derive(Debug)]
-pub struct Pages {
+pub struct PageReader {
     outbox: Arc<Outbox>,
     reader: Option<Reader>,
     /// The number of the message that the reader comes to next.
     next: u64,
     /// It was read already and does not belong to the last page.
-    held: Option<Kept>,
+    pending: Option<Kept>,
     /// The number of the record before the next one; `None` before the first.
     before: Option<u64>,
     /// Records are missing before the next message.
     has_gap: bool,
 }
 
-impl Pages {
+impl PageReader {
     /// A reader that stands nowhere yet.
-    pub fn of(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, reader: None, next: 0, held: None, before: None, has_gap: false }
+    pub fn new(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, reader: None, next: 0, pending: None, before: None, has_gap: false }
     }
 
     /// The messages from `first` on, as many as are there and fit; one that is larger than all of it comes alone. `None`: not
     /// there yet.
-    pub fn page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
+    pub fn read_page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
         if first <= self.outbox.after() {
             let what = format!("message {first} is asked for, and the log on this machine begins after {}", self.outbox.after());
             return Err(Failure::delivery(what));
         }
         let synced = self.outbox.synced();
         if self.reader.is_none() || self.next != first {
-            self.go_to(first)?;
+            self.seek(first)?;
         }
         let mut page = Page { first, count: 0, lines: Vec::new() };
         while page.count < messages.max(1) {
-            let kept = match self.take(synced) {
-                Ok(Some(kept)) => kept,
+            let record = match self.next_message(synced) {
+                Ok(Some(record)) => record,
                 Ok(None) => break,
                 // What is before the damage is right. The next page says what is wrong.
                 Err(_) if page.count > 0 => {
@@ -75,11 +75,11 @@ impl Pages {
                 self.next += 1;
                 continue;
             }
-            if page.count > 0 && page.lines.len() + kept.payload.len() >= bytes {
-                self.held = Some(kept);
+            if page.count > 0 && page.lines.len() + record.payload.len() >= bytes {
+                self.pending = Some(record);
                 break;
             }
-            page.lines.extend_from_slice(&kept.payload);
+            page.lines.extend_from_slice(&record.payload);
             page.lines.push(b'\n');
             page.count += 1;
             self.next += 1;
@@ -87,9 +87,9 @@ impl Pages {
         Ok((page.count > 0).then_some(page))
     }
 
-    fn go_to(&mut self, first: u64) -> Result<(), Failure> {
-        let (message, before) = self.outbox.before(first);
-        self.held = None;
+    fn seek(&mut self, first: u64) -> Result<(), Failure> {
+        let (message, before) = self.outbox.locate(first);
+        self.pending = None;
         self.next = message;
         self.before = (before != Cursor::START).then_some(before.seq);
         self.has_gap = false;
@@ -99,12 +99,12 @@ impl Pages {
     }
 
     /// The next message, if it is on the disk.
-    fn take(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
-        if let Some(held) = self.held.take() {
-            if held.cursor <= synced {
-                return Ok(Some(held));
+    fn next_message(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
+        if let Some(pending) = self.pending.take() {
+            if pending.cursor <= synced {
+                return Ok(Some(pending));
             }
-            self.held = Some(held);
+            self.pending = Some(pending);
             return Ok(None);
         }
         let Some(reader) = &mut self.reader else { return Ok(None) };
@@ -124,11 +124,11 @@ impl Pages {
                 );
             }
             self.has_gap = false;
-            let kept = Kept::from(record);
-            if kept.cursor <= synced {
-                return Ok(Some(kept));
+            let record = Kept::from(record);
+            if record.cursor <= synced {
+                return Ok(Some(record));
             }
-            self.held = Some(kept);
+            self.pending = Some(record);
             return Ok(None);
         }
     }

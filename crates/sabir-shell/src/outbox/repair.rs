@@ -12,7 +12,7 @@ use sabir_protocol::envelope::read;
 use sabir_store::{Journal, Kind, RunFolder};
 use serde::{Deserialize, Serialize};
 
-use super::{Meta, found, millis, put_meta};
+use super::{Meta, millis, put_meta, recover};
 use crate::{Failure, now};
 
 /// What a repair did.
@@ -28,7 +28,7 @@ pub struct Repair {
 
 impl Repair {
     /// Whether there was nothing to do.
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
@@ -37,7 +37,7 @@ impl Repair {
         self.lost.iter().map(|range| range.end() - range.start() + 1).sum()
     }
 
-    fn lose(&mut self, seq: u64) {
+    fn record_loss(&mut self, seq: u64) {
         match self.lost.last_mut() {
             Some(range) if *range.end() + 1 == seq => *range = *range.start()..=seq,
             _ => self.lost.push(seq..=seq),
@@ -79,22 +79,22 @@ pub(super) enum Rebuild {
 }
 
 /// The longest message that is joined from pieces.
-const LONGEST: usize = 4 << 20;
+const MAX_JOINED_BYTES: usize = 4 << 20;
 /// A number that is further ahead than this is not one of ours.
-const MOST_LOST: u64 = 1 << 20;
+const MAX_GAP: u64 = 1 << 20;
 
 /// A message with the next number, or nothing in its place.
-pub(super) enum Item<'a> {
+pub(super) enum Slot<'a> {
     Message(&'a [u8]),
     Lost,
 }
 
 /// Receives the messages of a log in the order of their numbers, without a gap.
-pub(super) type Take<'t> = dyn FnMut(Item<'_>) -> Result<(), Failure> + 't;
+pub(super) type SlotVisitor<'t> = dyn FnMut(Slot<'_>) -> Result<(), Failure> + 't;
 
 /// Makes messages of the records of a log.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct MessageAssembler {
     session: SessionId,
     /// The number that comes next.
     next: u64,
@@ -109,7 +109,7 @@ pub(super) struct Messages {
     pub(super) repair: Repair,
 }
 
-impl Messages {
+impl MessageAssembler {
     pub(super) fn new(meta: &Meta) -> Self {
         Self {
             session: meta.session.clone(),
@@ -123,8 +123,8 @@ impl Messages {
     }
 
     /// The log was opened once more.
-    pub(super) fn opened(&mut self, meta: &Meta, take: &mut Take<'_>) -> Result<(), Failure> {
-        self.join(take)?;
+    pub(super) fn start_epoch(&mut self, meta: &Meta, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        self.join_pieces(visit)?;
         self.is_checked = meta.checked;
         Ok(())
     }
@@ -134,23 +134,23 @@ impl Messages {
         self.missing += records;
     }
 
-    pub(super) fn record(&mut self, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    pub(super) fn record(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         if self.is_checked && self.missing == 0 {
-            return self.give(payload, take);
+            return self.emit(payload, visit);
         }
         match read::check(payload, self.session.as_str()) {
             Ok(seq) => {
-                self.join(take)?;
+                self.join_pieces(visit)?;
                 self.is_damaged |= !self.pieces.is_empty();
                 self.pieces.clear();
-                self.numbered(seq, payload, take)
+                self.accept(seq, payload, visit)
             }
             Err(_) => {
                 if payload.first() == Some(&b'{') {
-                    self.join(take)?;
+                    self.join_pieces(visit)?;
                 }
                 self.is_damaged = true;
-                if self.pieces.len() + payload.len() > LONGEST {
+                if self.pieces.len() + payload.len() > MAX_JOINED_BYTES {
                     self.pieces.clear();
                 }
                 self.pieces.extend_from_slice(payload);
@@ -161,65 +161,65 @@ impl Messages {
     }
 
     /// There are no more records: what may have stood at the end is lost.
-    pub(super) fn end(&mut self, take: &mut Take<'_>) -> Result<(), Failure> {
-        self.join(take)?;
+    pub(super) fn end(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        self.join_pieces(visit)?;
         let lost = self.missing + u64::from(!std::mem::take(&mut self.pieces).is_empty());
-        self.lose_up_to(self.next.saturating_add(lost), take)
+        self.fill_gap(self.next.saturating_add(lost), visit)
     }
 
-    fn numbered(&mut self, seq: u64, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    fn accept(&mut self, seq: u64, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         if seq < self.next {
             // It is there twice.
             self.is_damaged = true;
             return Ok(());
         }
-        self.lose_up_to(seq, take)?;
-        self.give(payload, take)
+        self.fill_gap(seq, visit)?;
+        self.emit(payload, visit)
     }
 
-    fn give(&mut self, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    fn emit(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         (self.next, self.missing) = (self.next + 1, 0);
-        take(Item::Message(payload))
+        visit(Slot::Message(payload))
     }
 
-    fn lose_up_to(&mut self, seq: u64, take: &mut Take<'_>) -> Result<(), Failure> {
-        if seq - self.next > MOST_LOST {
+    fn fill_gap(&mut self, seq: u64, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        if seq - self.next > MAX_GAP {
             let what = format!("the outbox is damaged: message {seq} stands where {} should be", self.next);
             return Err(Failure::delivery(what));
         }
         while self.next < seq {
             self.is_damaged = true;
-            self.repair.lose(self.next);
+            self.repair.record_loss(self.next);
             self.next += 1;
-            take(Item::Lost)?;
+            visit(Slot::Lost)?;
         }
         Ok(())
     }
 
     /// Makes one message of the pieces, if they are all there.
-    fn join(&mut self, take: &mut Take<'_>) -> Result<(), Failure> {
+    fn join_pieces(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         let joined = if self.pieces.is_empty() { None } else { std::str::from_utf8(&self.pieces).ok().and_then(RawJson::parse) };
         let Some(json) = joined else { return Ok(()) };
         let Ok(seq) = read::check(json.get().as_bytes(), self.session.as_str()) else { return Ok(()) };
         self.pieces.clear();
         self.repair.restored += u64::from(seq >= self.next);
-        self.numbered(seq, json.get().as_bytes(), take)
+        self.accept(seq, json.get().as_bytes(), visit)
     }
 }
 
 /// Copies all messages that can be read to the end of the journal, which is open for its next epoch.
-pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &found::Log) -> Result<Repair, Failure> {
+pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::ScannedOutbox) -> Result<Repair, Failure> {
     let meta = Meta { checked: true, delivered: false, ..log.meta.clone() };
     put_meta(journal, &Meta { rebuild: Some(Rebuild::Begun), ..meta.clone() })?;
     let mut next = meta.after + 1;
-    let repair = found::messages(folder, log, journal.epoch(), &mut |item| {
-        let note;
+    let repair = recover::replay(folder, log, journal.epoch(), &mut |item| {
+        let message;
         let line = match item {
-            Item::Message(line) => line,
-            Item::Lost => {
+            Slot::Message(line) => line,
+            Slot::Lost => {
                 let text = format!("message {next} was lost: the outbox on the runner's disk was damaged");
-                note = self::note(meta.session.as_str(), next, "error", None, &text);
-                &note
+                message = runner_message(meta.session.as_str(), next, "error", None, &text);
+                &message
             }
         };
         next += 1;
@@ -234,8 +234,8 @@ pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &found::Log) -
 }
 
 /// A message of the runner about its own log, with a number that would be missing.
-pub(crate) fn note(session: &str, seq: u64, level: &str, order: Option<u64>, text: &str) -> Vec<u8> {
-    let note = serde_json::json!({
+pub(crate) fn runner_message(session: &str, seq: u64, level: &str, command: Option<u64>, text: &str) -> Vec<u8> {
+    let message = serde_json::json!({
         "id": uuid::Uuid::new_v4().to_string(),
         "sessionId": session,
         "ts": now(),
@@ -243,7 +243,7 @@ pub(crate) fn note(session: &str, seq: u64, level: &str, order: Option<u64>, tex
         "level": level,
         "origin": "runner",
         "seq": seq,
-        "payload": { "text": text, "meta": { "role": "shell", "order": order } },
+        "payload": { "text": text, "meta": { "role": "shell", "order": command } },
     });
-    note.to_string().into_bytes()
+    message.to_string().into_bytes()
 }

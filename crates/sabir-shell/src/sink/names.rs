@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who writes from when on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
+pub(super) struct EpochClaim {
     pub(super) writer: String,
     pub(super) epoch: u32,
     /// The number before that of its first message.
@@ -46,12 +46,12 @@ pub(super) fn epoch_of(name: &Path) -> Option<u32> {
 }
 
 /// Up to where messages of an epoch count.
-pub(super) fn limit(claims: &[Claim], epoch: u32) -> u64 {
+pub(super) fn limit(claims: &[EpochClaim], epoch: u32) -> u64 {
     claims.iter().filter(|claim| claim.epoch > epoch).map(|claim| claim.after).min().unwrap_or(u64::MAX)
 }
 
 /// The number of the last message that is there without a gap before it.
-pub(super) fn last(claims: &[Claim], segments: &[Segment]) -> u64 {
+pub(super) fn last(claims: &[EpochClaim], segments: &[Segment]) -> u64 {
     let mut have = claims.first().map_or(0, |claim| claim.after);
     for segment in segments {
         let to = segment.last.min(limit(claims, segment.epoch));
@@ -66,13 +66,13 @@ pub(super) fn last(claims: &[Claim], segments: &[Segment]) -> u64 {
 
 /// Where things of a session are.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct ObjectNames {
     session: SessionId,
     /// What all names begin with.
     root: String,
 }
 
-impl Names {
+impl ObjectNames {
     pub(super) fn new(prefix: &str, session: &SessionId) -> Self {
         let prefix = prefix.trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
@@ -117,19 +117,19 @@ impl Names {
 mod tests {
     use object_store::path::Path;
 
-    use super::{Claim, Names, Segment, last};
+    use super::{EpochClaim, ObjectNames, Segment, last};
 
     fn segment(epoch: u32, first: u64, last: u64) -> Segment {
         Segment { epoch, first, last, sha256: "ab".repeat(32) }
     }
 
-    fn claim(epoch: u32, after: u64) -> Claim {
-        Claim { writer: "w".to_owned(), epoch, after, checked: true }
+    fn claim(epoch: u32, after: u64) -> EpochClaim {
+        EpochClaim { writer: "w".to_owned(), epoch, after, checked: true }
     }
 
     #[test]
     fn names_come_back_and_lead_nowhere_else() {
-        let names = Names::new("/team/", &"../a b".parse().expect("a session"));
+        let names = ObjectNames::new("/team/", &"../a b".parse().expect("a session"));
         let name = names.segment(&segment(3, 17, 42)).expect("a name");
         let hash = "ab".repeat(32);
         assert_eq!(name.as_ref(), format!("team/sessions/..%2Fa%20b/log/00000003-000000000017-000000000042-{hash}.jsonl"));

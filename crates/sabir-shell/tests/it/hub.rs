@@ -1,4 +1,4 @@
-//! A hub that is written from the protocol's document, and that misbehaves when it is told to.
+//! A hub that is written from the protocol's document, and that misbehaves when it is last_sent to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// What a hub does wrong, once for each time that it is told.
+/// What a hub does wrong, once for each time that it is last_sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Closes the connection instead of taking a batch.
@@ -84,10 +84,10 @@ impl FakeHub {
         format!("ws://{}", self.address)
     }
 
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        let seen = look(&mut self.state.lock().expect("the state"));
+    pub(crate) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        let result = access(&mut self.state.lock().expect("the state"));
         self.changed.send_modify(|count| *count += 1);
-        seen
+        result
     }
 
     /// Waits for the state to be as it should.
@@ -199,8 +199,8 @@ impl Connection {
                     let after: u64 =
                         path.split(['?', '&']).find_map(|part| part.strip_prefix("after=")?.parse().ok()).unwrap_or(0);
                     let mut changes = self.changed.subscribe();
-                    let orders = loop {
-                        let orders: Vec<Order> = self
+                    let commands = loop {
+                        let commands: Vec<Order> = self
                             .state
                             .lock()
                             .expect("the state")
@@ -208,12 +208,12 @@ impl Connection {
                             .range(after + 1..)
                             .map(|(_, order)| order.clone())
                             .collect();
-                        if !orders.is_empty() {
-                            break orders;
+                        if !commands.is_empty() {
+                            break commands;
                         }
                         changes.changed().await?;
                     };
-                    answer(&mut stream, 200, &json!({"orders": orders})).await?;
+                    answer(&mut stream, 200, &json!({"orders": commands})).await?;
                 }
                 _ => {
                     answer(&mut stream, 404, &json!({"type": "error", "code": "not_found", "message": "nothing is here"}))
@@ -232,9 +232,9 @@ impl Connection {
             };
             state.writer = Some((hello["writer"].as_str().expect("a writer").to_owned(), epoch));
             let done = hello["orders"].as_u64().expect("a number");
-            let orders: Vec<Order> = state.orders.range(done + 1..).map(|(_, order)| order.clone()).collect();
+            let commands: Vec<Order> = state.orders.range(done + 1..).map(|(_, order)| order.clone()).collect();
             state.hellos.push(hello);
-            json!({"type": "welcome", "epoch": epoch, "last": last, "heartbeatSeconds": 1, "maxBatchBytes": 8 << 20, "orders": orders})
+            json!({"type": "welcome", "epoch": epoch, "last": last, "heartbeatSeconds": 1, "maxBatchBytes": 8 << 20, "orders": commands})
         })
     }
 
@@ -276,7 +276,7 @@ impl Connection {
     }
 
     async fn socket(&self, mut socket: WebSocketStream<TcpStream>) -> Io<()> {
-        let mut told = 0;
+        let mut last_sent = 0;
         let mut changes = self.changed.subscribe();
         let mut greeted = false;
         loop {
@@ -284,10 +284,10 @@ impl Connection {
                 changes.changed().await?;
                 continue;
             }
-            let orders: Vec<Order> =
-                self.state.lock().expect("the state").orders.range(told + 1..).map(|(_, order)| order.clone()).collect();
-            for order in orders.into_iter().filter(|_| greeted) {
-                told = order.order;
+            let commands: Vec<Order> =
+                self.state.lock().expect("the state").orders.range(last_sent + 1..).map(|(_, order)| order.clone()).collect();
+            for order in commands.into_iter().filter(|_| greeted) {
+                last_sent = order.order;
                 let mut frame = serde_json::to_value(&order)?;
                 frame["type"] = "order".into();
                 socket.send(Message::text(frame.to_string())).await?;
@@ -312,7 +312,7 @@ impl Connection {
                             Some("hello") => {
                                 let welcome = self.welcome(frame);
                                 greeted = true;
-                                told = self.state.lock().expect("the state").orders.keys().last().copied().unwrap_or(told);
+                                last_sent = self.state.lock().expect("the state").orders.keys().last().copied().unwrap_or(last_sent);
                                 socket.send(Message::text(welcome.to_string())).await?;
                             }
                             Some("taken") => self.taken(frame),

@@ -96,9 +96,9 @@ fn recall() -> BTreeMap<&'static str, (u32, u32)> {
             // What stands in JSON has its line feeds escaped; a line of the block must not be told either.
             let telling = secret.lines().max_by_key(|line| line.len()).expect("a line").to_owned();
             for text in surroundings(&key) {
-                let told = redactor.text(&text);
+                let redacted = redactor.text(&text);
                 let entry = found.entry(name).or_default();
-                entry.0 += u32::from(!told.contains(&telling));
+                entry.0 += u32::from(!redacted.contains(&telling));
                 entry.1 += 1;
             }
         }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sabir_protocol::SessionId;
-use sabir_shell::courier::Ended;
-use sabir_shell::outbox::{Outbox, Place};
-use sabir_shell::sink::Sink;
+use sabir_shell::outbox::{Outbox, Position};
+use sabir_shell::sink::StorageSink;
+use sabir_shell::uploader::DeliveryOutcome;
 use sabir_store::Home;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -50,8 +50,8 @@ impl Server {
         server
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.state.lock().expect("the state"))
+    fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        access(&mut self.state.lock().expect("the state"))
     }
 }
 
@@ -146,12 +146,12 @@ fn a_conflict_counts_as_stored_only_if_the_object_is_there() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if std::env::var_os(ADDRESS).is_some() {
         let folder = tempfile::tempdir().expect("a folder");
-        let outbox = Outbox::create(&Home::at(folder.path()), &session(), "w".to_owned(), Place::FIRST).expect("created");
+        let outbox = Outbox::create(&Home::at(folder.path()), &session(), "w".to_owned(), Position::FIRST).expect("created");
         (1..=20).for_each(|seq| outbox.append(&message(seq)));
         outbox.sync().expect("synced");
-        let sink = Sink::bucket("logs", "team", &session()).expect("a sink");
+        let sink = StorageSink::bucket("logs", "team", &session()).expect("a sink");
         let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
-        assert_eq!(runtime.block_on(sink.run(Arc::new(outbox), finished)), Ended::Delivered);
+        assert_eq!(runtime.block_on(sink.run(Arc::new(outbox), finished)), DeliveryOutcome::Delivered);
         return;
     }
     runtime.block_on(async {
@@ -169,8 +169,8 @@ fn a_conflict_counts_as_stored_only_if_the_object_is_there() {
                 .output()
                 .await
                 .expect("it ends");
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{faults:?}: {}{told}", String::from_utf8_lossy(&output.stdout));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{faults:?}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
             server.with(|state| {
                 let want: Vec<u8> = (1..=20).flat_map(message).collect();
                 let find =

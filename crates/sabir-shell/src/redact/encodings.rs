@@ -3,14 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::view;
+use super::unescape;
 
 /// Shorter pieces would be found everywhere.
-const SHORTEST: usize = 6;
+const MIN_FORM_BYTES: usize = 6;
 
 /// What is looked for in a text as it is: the secret, as JSON writes it (in a string, and in a string of a string) and as addresses
 /// do, and the base64 of anything that it stands in, once and twice.
-pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
+pub(super) fn encoded_forms(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let escaped = escape(value);
     forms.push(escape(&escaped).into_bytes());
@@ -18,23 +18,23 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
     // Some writers escape every slash.
     forms.push(value.replace('/', "\\/").into_bytes());
     for (upper, space) in [(true, "%20"), (false, "%20"), (true, "+")] {
-        forms.push(in_address(value, upper, space));
+        forms.push(percent_encode(value, upper, space));
     }
     let once = base64(value.as_bytes());
     forms.extend(once.iter().flat_map(|once| base64(once)));
     forms.extend(once);
-    forms.retain(|form| form.len() >= SHORTEST);
+    forms.retain(|form| form.len() >= MIN_FORM_BYTES);
     forms
 }
 
 /// What is looked for in a text without its escapes.
-pub(super) fn unescaped(value: &str) -> Vec<Vec<u8>> {
+pub(super) fn unescaped_forms(value: &str) -> Vec<Vec<u8>> {
     // A form of a web page writes a space as a plus sign.
-    let mut forms = vec![view::canonical(value.as_bytes()), view::canonical(value.replace(' ', "+").as_bytes())];
+    let mut forms = vec![unescape::canonical(value.as_bytes()), unescape::canonical(value.replace(' ', "+").as_bytes())];
     let once = base64(value.as_bytes());
     forms.extend(once.iter().flat_map(|once| base64(once)));
     forms.extend(once);
-    forms.retain(|form| form.len() >= SHORTEST);
+    forms.retain(|form| form.len() >= MIN_FORM_BYTES);
     forms
 }
 
@@ -59,7 +59,7 @@ fn escape(text: &str) -> String {
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
 }
 
-fn in_address(value: &str, upper: bool, space: &str) -> Vec<u8> {
+fn percent_encode(value: &str, upper: bool, space: &str) -> Vec<u8> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let each = |byte: u8| match byte {
         b' ' => space.to_owned(),

@@ -1,12 +1,11 @@
-//! Which variables an agent gets: an allow-list, the agent's own, and what the user names.
+//! Environment of an agent: an allow-list, the agent's own variables, and the user's rules.
 //!
-//! An agent runs commands that a model thinks of. What is in the environment of the caller is for the caller; a run gets
-//! what programs need to work at all, the variables of its agent, and nothing else.
+//! Agents execute commands chosen by a model, so secrets in the caller's environment must not leak to them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// What ordinary programs and tool chains need; a `*` at the end stands for any rest.
+/// Variables that common programs and tool chains need; a trailing `*` matches any suffix.
 const DEFAULT_ALLOWED: &[&str] = &[
     "PATH",
     "HOME",
@@ -28,7 +27,7 @@ const DEFAULT_ALLOWED: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "WAYLAND_DISPLAY",
-    // The way to the network.
+    // Network access.
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -42,7 +41,7 @@ const DEFAULT_ALLOWED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
-    // Where tool chains live.
+    // Tool chains.
     "CARGO_HOME",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
@@ -77,17 +76,17 @@ const DEFAULT_ALLOWED: &[&str] = &[
     "PROCESSOR_*",
 ];
 
-/// What the user says about one variable.
+/// The user's rule for one variable or pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnvRule {
-    /// It rules; a `*` at the end stands for any rest.
+    /// Pass the variable from the caller's environment; a trailing `*` matches any suffix.
     Inherit(String),
-    /// It has this value.
+    /// Set the variable (name, value).
     Set(String, String),
 }
 
 impl EnvRule {
-    /// `NAME` rules, `NAME=VALUE` sets, `*` rules everything. `None` for a name that no variable can have.
+    /// Parses `NAME` or `PREFIX*` (inherit), `*` (inherit everything) or `NAME=VALUE` (set).
     pub fn parse(text: &str) -> Option<Self> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         if name.is_empty() || name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
@@ -98,7 +97,7 @@ impl EnvRule {
 }
 
 impl EnvRule {
-    /// Whether it is about a variable of that name.
+    /// Whether the rule matches a variable name.
     pub fn applies_to(&self, name: &str) -> bool {
         match self {
             Self::Inherit(pattern) => matches(pattern, name),
@@ -107,14 +106,14 @@ impl EnvRule {
     }
 }
 
-/// The environment of a run.
+/// Environment variables of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
 impl Environment {
-    /// What rules of `all`, for an agent that asks for `own` and a user who says `rules`.
+    /// Filters the variables in `all` by the allow-list, the patterns in `agent_names`, and the user's rules.
     pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, agent_names: &[String], rules: &[EnvRule]) -> Self {
         let inherited = rules.iter().filter_map(|rule| match rule {
             EnvRule::Inherit(name) => Some(name.as_str()),
@@ -134,7 +133,7 @@ impl Environment {
         Self { variables }
     }
 
-    /// Whether every agent gets a variable of that name.
+    /// Whether every agent receives a variable of this name.
     pub fn is_allowed_by_default(name: &str) -> bool {
         DEFAULT_ALLOWED.iter().any(|pattern| matches(pattern, name))
     }
@@ -144,17 +143,17 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// Takes a variable away.
+    /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         self.variables.remove(OsStr::new(name));
     }
 
-    /// The value of a variable.
+    /// Value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// All of it.
+    /// All variables, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }

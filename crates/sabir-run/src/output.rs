@@ -1,4 +1,4 @@
-//! From what an agent prints to lines, without ever keeping it waiting longer than our own reader does.
+//! Readers of the agent's stdout and stderr that split output into lines.
 
 use std::io;
 
@@ -10,24 +10,24 @@ use crate::process_tree::ProcessTree;
 #[cfg(unix)]
 use crate::tail::{Tail, TailRead};
 
-/// Our end of what an agent prints to.
+/// Read end of an output stream.
 pub(crate) enum OutputSource {
     Pipe(Reader),
     #[cfg(unix)]
     File(Tail),
 }
 
-/// One output of the agent.
+/// Reads one output stream of the agent.
 pub(crate) struct OutputReader {
     source: Option<OutputSource>,
     lines: LineBuffer,
 }
 
-/// What became of waiting for bytes.
+/// Result of [`OutputReader::read`].
 pub(crate) enum ReadResult {
-    /// So many bytes came; none at the end.
+    /// Number of bytes read; 0 at the end of the stream.
     Bytes(usize),
-    /// Somebody let go of the file: it may be time to [`settle`](OutputReader::settle).
+    /// A writer closed the file: call [`check_eof`](OutputReader::check_eof).
     WriterClosed,
 }
 
@@ -36,12 +36,12 @@ impl OutputReader {
         Self { source: Some(source), lines: LineBuffer::new(max_line) }
     }
 
-    /// Whether more may come.
+    /// Whether more output may follow.
     pub(crate) fn is_open(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Waits for bytes and takes them in. Can be dropped while waiting without losing a byte.
+    /// Waits for output and buffers it. Cancel-safe.
     pub(crate) async fn read(&mut self) -> ReadResult {
         let Some(source) = &mut self.source else { return std::future::pending().await };
         loop {
@@ -61,7 +61,7 @@ impl OutputReader {
                     return ReadResult::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What can't be read any more has ended for us.
+                // Read errors count as the end of the stream.
                 Ok(0) | Err(_) => {
                     self.source = None;
                     return ReadResult::Bytes(0);
@@ -70,7 +70,7 @@ impl OutputReader {
         }
     }
 
-    /// A pipe ends by itself. A file ends when no process of the run has it open.
+    /// Ends a file whose writers are all gone. Pipes signal their end themselves.
     pub(crate) fn check_eof(&mut self, tree: &mut ProcessTree) {
         #[cfg(unix)]
         if let Some(OutputSource::File(tail)) = &mut self.source
@@ -82,17 +82,17 @@ impl OutputReader {
         let _ = tree;
     }
 
-    /// The bytes that the last `fill` took in; `count` is what it gave.
+    /// The `count` bytes buffered by the last [`read`](Self::read).
     pub(crate) fn latest(&self, count: usize) -> &[u8] {
         self.lines.latest(count)
     }
 
-    /// The next whole line.
+    /// The next complete line.
     pub(crate) fn next_line(&mut self) -> Option<RawLine<'_>> {
         self.lines.next_line()
     }
 
-    /// Nothing more is waited for. What is in a file by now is still read.
+    /// Stops reading. Data already written to a file is still read.
     pub(crate) fn close(&mut self) {
         match &mut self.source {
             #[cfg(unix)]
@@ -101,7 +101,7 @@ impl OutputReader {
         }
     }
 
-    /// What follows the last line end. Nothing is read after that.
+    /// The unterminated rest. Ends the stream.
     pub(crate) fn last_line(&mut self) -> Option<RawLine<'_>> {
         self.source = None;
         self.lines.finish()

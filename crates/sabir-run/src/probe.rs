@@ -1,4 +1,4 @@
-//! Is an agent installed, which version, and may it be used?
+//! Detection of installed agents: program, version and credentials.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,35 +10,35 @@ use serde::Serialize;
 
 use crate::{platform, spawn};
 
-/// How long a program may take to say its version: some are slow on a busy machine.
+/// Timeout of `--version`. Some programs are slow on a busy machine.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What was found of an agent on this machine.
+/// Installation state of an agent on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installation {
     /// Its program.
     pub program: Option<PathBuf>,
-    /// A file of its name that may not be executed.
+    /// A matching file on the search path that is not executable.
     pub not_executable: Option<PathBuf>,
-    /// The version that it gives.
+    /// Version reported by the program.
     pub version: Option<String>,
-    /// Whether output of that version was recorded, so that it is read exactly.
+    /// Whether recordings of this version are in the test suite, so that decoding it is exact.
     pub recorded: bool,
-    /// The variable that holds a key, by name only.
+    /// Name of the environment variable that holds an API key.
     pub key: Option<String>,
-    /// The file that a login left.
+    /// File that a login created.
     pub login: Option<PathBuf>,
 }
 
 impl Installation {
-    /// Whether it can be started and has something to identify itself with.
+    /// Whether the agent can be started and has credentials.
     pub fn is_ready(&self, agent: &Agent) -> bool {
         self.program.is_some() && (self.key.is_some() || self.login.is_some() || agent.launch.keys.is_empty())
     }
 }
 
-/// The program of an agent on the search path of this process.
+/// Finds the agent's program on the search path.
 pub fn find_program(agent: &Agent) -> Option<PathBuf> {
     match &agent.launch.program {
         Program::Named(names) => names.iter().find_map(|name| find_on_path(name, std::env::var_os("PATH").as_deref())),
@@ -47,7 +47,7 @@ pub fn find_program(agent: &Agent) -> Option<PathBuf> {
     }
 }
 
-/// Everything about an agent, its version included, for which its program is run.
+/// Inspects an agent. Runs its program to learn the version.
 pub async fn inspect(agent: &Agent) -> Installation {
     let program = find_program(agent);
     let path = std::env::var_os("PATH");
@@ -64,14 +64,14 @@ pub async fn inspect(agent: &Agent) -> Installation {
     Installation { program, not_executable, version, recorded, key, login }
 }
 
-/// A file on the search path that has the name of the agent's program and may not be executed.
+/// Finds a file on the search path that has the agent's program name but is not executable.
 pub fn find_non_executable(agent: &Agent, path: Option<&OsStr>) -> Option<PathBuf> {
     let Program::Named(names) = &agent.launch.program else { return None };
     let folders = std::env::split_paths(path?).collect::<Vec<_>>();
     names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|file| file.is_file())
 }
 
-/// The version that a program gives when asked.
+/// Version reported by `PROGRAM --version`.
 pub async fn version(program: &Path) -> Option<String> {
     let (ok, text) = spawn::capture_output(program, &["--version"], VERSION_TIMEOUT).await?;
     if ok { parse_version(&text) } else { None }
@@ -86,7 +86,7 @@ fn parse_version(text: &str) -> Option<String> {
         .map(|word| word.trim_end_matches('.').to_owned())
 }
 
-/// The first executable file of that name in the folders of a search path; a name with a slash is a path of its own.
+/// Finds an executable on a search path. A name with a slash is used as a path.
 pub fn find_on_path(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     if name.contains(['/', '\\']) {
         let file = PathBuf::from(name);

@@ -1,9 +1,9 @@
-//! Which processes belong to a run.
+//! The processes of a run.
 //!
-//! The group is not enough: agents start commands in sessions of their own, wrappers die and leave their agent behind. On Linux the
-//! processes of a run are the descendants of its [reaper](crate::reaper). Without one, or when it was killed, orphans come to this
-//! process if it is a subreaper, and are known by a variable that processes of the run inherit: enough to end most of them, not to prove
-//! that none is left. Elsewhere the group is all that can be known.
+//! A process group is not enough: agents start commands in new sessions, and wrappers exit before their agent. On Linux, the
+//! processes of a run are the descendants of its [reaper](crate::reaper). Without a reaper, orphans become children of this
+//! process if it is a subreaper, and are recognized by an inherited environment variable: enough to end most of them, but no
+//! proof that none is left. On other systems only the process group is known.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{ProcessTree, descendants, set_subreaper};
@@ -27,27 +27,27 @@ mod linux {
     use crate::platform::{self, RUN_ID_ENV};
     use crate::reaper::{Client, ReaperCommand};
 
-    /// Runs that go on in this process.
+    /// Number of active runs in this process.
     static RUNS: AtomicUsize = AtomicUsize::new(0);
-    /// Whether every child that comes to this process is of a run.
+    /// Whether every adopted child belongs to a run.
     static EXCLUSIVE: AtomicBool = AtomicBool::new(false);
 
-    /// From now on, orphans of the runs come to this process. `exclusive` says that it has no other children, so that
-    /// even an orphan without our run_id_var is known to be of the run.
+    /// Makes this process a subreaper. `exclusive`: it has no other children, so that orphans are assigned to a run even
+    /// without its environment variable.
     pub(crate) fn set_subreaper(exclusive: bool) {
-        // Where the kernel does not do it, fewer of them are found.
+        // Best effort: without it, fewer orphans are found.
         let _ = nix::sys::prctl::set_child_subreaper(true);
         EXCLUSIVE.store(exclusive, Ordering::Relaxed);
     }
 
-    /// One process, as `/proc/PID/stat` describes it.
+    /// A process as described by `/proc/PID/stat`.
     #[derive(Debug, Clone, Copy)]
     struct Process {
         pid: i32,
         parent: i32,
         group: i32,
         zombie: bool,
-        /// Its start time: a number may be given to another process later, but not with the same start.
+        /// Start time, to detect reused process ids.
         start: u64,
     }
 
@@ -57,11 +57,11 @@ mod linux {
         run_id_var: String,
         known: BTreeSet<(i32, u64)>,
         reaper: Option<Reaper>,
-        /// The reaper said that no process is left.
+        /// The reaper reported that no process is left.
         drained: bool,
     }
 
-    /// The reaper of the run, as long as it lives.
+    /// Connection to the run's reaper.
     struct Reaper {
         id: i32,
         commands: Arc<UnixStream>,
@@ -76,35 +76,35 @@ mod linux {
             Self { leader: number(leader), run_id_var, known: BTreeSet::new(), reaper, drained: false }
         }
 
-        /// The reaper said that no process is left.
+        /// Records that the reaper reported an empty tree.
         pub(crate) fn mark_drained(&mut self) {
             self.drained = true;
         }
 
-        /// The reaper was killed.
+        /// Records that the reaper was killed.
         pub(crate) fn mark_reaper_lost(&mut self) {
             self.reaper = None;
         }
 
-        /// Leaves what still runs is_only_run.
+        /// Leaves all remaining processes running.
         pub(crate) fn release(&self) {
             self.send(ReaperCommand::Release);
         }
 
         fn send(&self, command: ReaperCommand) {
             if let Some(reaper) = &self.reaper {
-                // The agent may have stopped it. A reaper that takes no order is gone.
+                // The agent may have stopped the reaper. A failed write means that it is gone.
                 platform::signal_process(reaper.id, Signal::SIGCONT);
                 let _ = reaper.commands.try_write(&[command as u8]);
             }
         }
 
-        /// Whether there is no process left, as far as it can be seen. Only [`quiescent`](Self::quiescent) is sure.
+        /// Whether no process can be found. See [`quiescent`](Self::quiescent) for a proof.
         pub(crate) fn is_empty(&mut self) -> bool {
             self.drained || self.reaper.is_none() && self.pids().is_empty()
         }
 
-        /// Whether no process is left; `None` when that is not known.
+        /// Whether no process is left; `None` if this cannot be determined.
         pub(crate) fn quiescent(&mut self) -> Option<bool> {
             if self.drained {
                 Some(true)
@@ -115,7 +115,7 @@ mod linux {
             }
         }
 
-        /// The processes of the run that can be found. Those that ended and came to us as orphans are reaped.
+        /// Process ids that can be found. Zombies adopted by this process are reaped.
         fn pids(&mut self) -> Vec<i32> {
             if self.drained {
                 return Vec::new();
@@ -151,21 +151,21 @@ mod linux {
             alive
         }
 
-        /// Whether a process of the run has this file open, given by device and number.
+        /// Whether a process of the run has the file (device, inode) open.
         pub(crate) fn has_open(&mut self, file: (u64, u64)) -> bool {
             self.pids().into_iter().any(|pid| match fs::read_dir(format!("/proc/{pid}/fd")) {
                 Ok(entries) => entries
                     .flatten()
                     .filter_map(|entry| fs::metadata(entry.path()).ok())
                     .any(|open| (open.dev(), open.ino()) == file),
-                // Who can't be looked into may hold it; who is gone does not.
+                // A process whose descriptors cannot be read may have it open.
                 Err(error) => error.kind() != ErrorKind::NotFound,
             })
         }
 
         pub(crate) fn signal(&mut self, signal: Signal) {
             if self.reaper.is_some() {
-                // It sees new processes sooner, and goes on killing while they are born.
+                // The reaper sees new processes earlier, and repeats SIGKILL until none is left.
                 self.send(if signal == Signal::SIGKILL { ReaperCommand::Kill } else { ReaperCommand::Terminate });
                 return;
             }
@@ -181,10 +181,10 @@ mod linux {
         }
     }
 
-    /// The children of a process, their children, and so on.
+    /// All descendants of a process.
     pub(crate) fn descendants(root: i32) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
-        // The lists of children are not in every kernel.
+        // Depends on the kernel configuration.
         if !fs::exists("/proc/thread-self/children").unwrap_or(false) {
             found.insert(root);
             add_descendants(&mut found, &processes(), root);
@@ -203,9 +203,9 @@ mod linux {
         found
     }
 
-    /// Adds the descendants of these processes, but for one.
+    /// Adds all descendants of `members`, without `except` and its descendants.
     fn add_descendants(members: &mut BTreeSet<i32>, all: &BTreeMap<i32, Process>, except: i32) {
-        // Parents come in no special order.
+        // Children may be listed before their parents.
         loop {
             let more: Vec<i32> = all
                 .values()
@@ -229,7 +229,7 @@ mod linux {
             .collect()
     }
 
-    /// `pid (name) state parent group session …`; the name may hold anything, brackets too.
+    /// Parses `pid (name) state parent group session …`. The name may contain parentheses.
     fn parse(pid: i32, stat: &str) -> Option<Process> {
         let fields: Vec<&str> = stat.get(stat.rfind(')')? + 2..)?.split(' ').collect();
         Some(Process {
@@ -266,7 +266,7 @@ mod other {
 
     pub(crate) fn set_subreaper(_: bool) {}
 
-    /// The group of one run, which is all that can be known here.
+    /// The process group of a run.
     pub(crate) struct ProcessTree {
         leader: u32,
     }
@@ -286,12 +286,12 @@ mod other {
             !platform::group_exists(self.leader)
         }
 
-        /// A process may have left the group, so that nothing proves that none is left.
+        /// Never `Some(true)`: a process may have left the group.
         pub(crate) fn quiescent(&mut self) -> Option<bool> {
             if self.is_empty() { None } else { Some(false) }
         }
 
-        /// Whether a process of the run may have this file open.
+        /// Whether a process of the run may have the file open.
         #[cfg(unix)]
         pub(crate) fn has_open(&mut self, _: (u64, u64)) -> bool {
             !self.is_empty()

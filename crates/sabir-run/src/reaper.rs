@@ -1,21 +1,21 @@
-//! The reaper: a helper process between this one and the agent, one for each run.
+//! The reaper: one helper process per run, between this process and the agent.
 //!
-//! It is a child subreaper, so every process of the run that loses its parent becomes its child, whatever it did to hide: a session
-//! of its own, a double fork, an empty environment. It waits for children and starts none but the agent; when `waitpid` fails with
-//! `ECHILD`, no process of the run is left. The process that reads the agent could not prove that: it has other children, and
-//! `waitpid(-1)` would take exit statuses away from Tokio.
+//! It is a child subreaper, so every orphan of the run becomes its child, even after a new session, a double fork, or with an
+//! empty environment. Its only other child is the agent, so `ECHILD` from `waitpid` proves that no process of the run is left.
+//! The supervising process cannot prove this: it has other children, and `waitpid(-1)` would take exit statuses away from
+//! Tokio.
 //!
-//! The two talk over a socket that is the reaper's standard input. Its standard output and error are the agent's; it lets go of them
-//! as soon as the agent has them, so they end when the agent's processes do.
+//! Both communicate over a socket, which is the reaper's stdin. Stdout and stderr are the agent's; the reaper closes them once
+//! the agent has them, so that they end with the agent's processes.
 //!
 //! ```text
-//! to the reaper     one byte, and the agent's standard input (SCM_RIGHTS) if it has one; then commands: TERMINATE, KILL, RELEASE
-//! from the reaper   STARTED pid | FAILED errno; EXITED status; DRAINED. EXITED_LAST status is EXITED and DRAINED in one.
+//! to the reaper     one byte, with the agent's stdin (SCM_RIGHTS) if it has one; then commands: TERMINATE, KILL, RELEASE
+//! from the reaper   STARTED pid | FAILED errno; EXITED status; DRAINED. EXITED_LAST status combines EXITED and DRAINED.
 //! ```
 //!
-//! When the socket closes, the process at its other end is gone: the reaper kills the run. The reaper has the agent's environment
-//! and is not dumpable, so that an agent of the same user can't trace it and make it tell something else. An agent can kill it, as
-//! it can kill any process of its user; then nothing is proven.
+//! If the socket closes, the supervising process is gone and the reaper kills the run. The reaper has the agent's environment
+//! and is not dumpable, so that an agent of the same user cannot ptrace it and forge its reports. An agent can kill its reaper,
+//! like any process of its user; quiescence is unknown then.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Client, ReaperCommand, prepare};
@@ -52,26 +52,26 @@ mod linux {
     use crate::supervisor::ChildEvent;
     use crate::{platform, process_tree, spawn};
 
-    /// The first argument of a process that is a reaper.
+    /// First argument of a reaper process.
     const REAPER_ARG: &str = "__reaper";
-    /// The program of this process, also after its file was replaced.
+    /// The running executable, even if its file was replaced.
     const CURRENT_EXE: &str = "/proc/self/exe";
-    /// The longest pause between two attempts to kill what does not end.
+    /// Maximum delay between two attempts to kill remaining processes.
     const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-    /// The program that is started as a reaper.
+    /// Executable to start as reaper.
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-    /// Kinds of messages from the reaper. Each is followed by a number.
+    /// Message kinds sent by the reaper, each followed by a 32-bit number.
     const STARTED: u8 = b's';
     const FAILED: u8 = b'f';
     const EXITED: u8 = b'e';
     const EXITED_LAST: u8 = b'l';
     const DRAINED: u8 = b'd';
-    /// A kind and a number.
+    /// One kind byte and a number.
     const MESSAGE_BYTES: usize = 5;
 
-    /// What the reaper is asked to do.
+    /// Commands to the reaper.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
     pub(crate) enum ReaperCommand {
@@ -79,12 +79,14 @@ mod linux {
         Terminate = b't',
         /// Send SIGKILL to every process of the run until none is left.
         Kill = b'k',
-        /// End, and leave the processes of the run alone.
+        /// Exit, and leave the processes of the run alone.
         Release = b'r',
     }
 
-    /// Uses this program as the reaper of its runs. Call it first in `main`: in a process that was started as a reaper it does not
-    /// return. A program that does not call it gets no proof that its runs left no process.
+    /// Uses this program as the reaper of its runs. Call it first in `main`: in a reaper process it does not return. Without
+    /// it, [`quiescent`](sabir_core::dialect::End::quiescent) is never `Some(true)`.
+    ///
+    /// This sets **process-global** state; the first call of `install` or [`set_program`] wins.
     pub fn install() {
         let mut arguments = std::env::args_os().skip(1);
         if arguments.next().is_some_and(|argument| argument == REAPER_ARG) {
@@ -95,32 +97,34 @@ mod linux {
         }
     }
 
-    /// Uses another program as the reaper of the runs of this process. Its `main` must begin with [`install`]. The first call counts.
+    /// Uses another program, whose `main` begins with [`install`], as the reaper of runs in this process.
+    ///
+    /// This sets **process-global** state; the first call of [`install`] or `set_program` wins.
     pub fn set_program(program: impl Into<PathBuf>) {
         PROGRAM.get_or_init(|| program.into());
     }
 
-    /// The command that starts a program under a reaper, without the program's arguments; `None` where there is no reaper.
+    /// Command that starts `program` under a reaper, without the program's arguments; `None` if no reaper is configured.
     pub(crate) fn prepare(program: &Path) -> Option<Command> {
         Some(spawn::reaper_command(PROGRAM.get()?, REAPER_ARG, program))
     }
 
-    /// Our end of a reaper.
+    /// The supervisor's connection to a reaper.
     pub(crate) struct Client {
         child: Child,
         socket: Arc<tokio::net::UnixStream>,
         message: [u8; MESSAGE_BYTES],
         filled: usize,
-        /// What is told when the reaper itself has ended.
+        /// Event to report once the reaper has exited.
         final_event: Option<ChildEvent>,
     }
 
     impl Client {
-        /// Starts a reaper, which starts the agent with this standard input.
+        /// Starts a reaper, which starts the agent with this stdin.
         pub(crate) fn start(mut command: Command, stdin: Option<OwnedFd>) -> io::Result<Self> {
             let (socket, theirs) = UnixStream::pair()?;
             let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
-            // The command holds the other end of the socket and of the agent's pipes.
+            // The command keeps the other ends of the socket and of the agent's pipes open.
             drop(command);
             send_stdin(&socket, stdin.as_ref())?;
             drop(stdin);
@@ -129,17 +133,17 @@ mod linux {
             Ok(Self { child, socket, message: [0; MESSAGE_BYTES], filled: 0, final_event: None })
         }
 
-        /// The process id of the reaper.
+        /// Process id of the reaper.
         pub(crate) fn id(&self) -> Option<u32> {
             self.child.id()
         }
 
-        /// For commands to the reaper.
+        /// Socket for commands to the reaper.
         pub(crate) fn socket(&self) -> Arc<tokio::net::UnixStream> {
             Arc::clone(&self.socket)
         }
 
-        /// Waits until the agent was started; its process id.
+        /// Waits for the agent to start. Returns its process id.
         pub(crate) async fn started(&mut self) -> io::Result<u32> {
             match self.receive().await {
                 Some((STARTED, pid)) => u32::try_from(pid).map_err(io::Error::other),
@@ -148,11 +152,11 @@ mod linux {
             }
         }
 
-        /// The next event. Can be dropped while waiting without losing one.
+        /// Waits for the next event. Cancel-safe.
         pub(crate) async fn next(&mut self) -> ChildEvent {
             loop {
                 if let Some(event) = self.final_event {
-                    // So that not even the reaper is left.
+                    // Reap the reaper itself.
                     let _ = self.child.wait().await;
                     return event;
                 }
@@ -167,7 +171,7 @@ mod linux {
             }
         }
 
-        /// The next message; `None` when the reaper is gone.
+        /// Waits for the next message; `None` if the reaper is gone.
         async fn receive(&mut self) -> Option<(u8, i32)> {
             while self.filled < MESSAGE_BYTES {
                 self.socket.readable().await.ok()?;
@@ -184,7 +188,7 @@ mod linux {
         }
     }
 
-    /// Gives the reaper the agent's standard input.
+    /// Sends the agent's stdin to the reaper.
     fn send_stdin(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -196,7 +200,7 @@ mod linux {
         Ok(())
     }
 
-    /// Takes the agent's standard input from the process that started this one.
+    /// Receives the agent's stdin.
     fn receive_stdin(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -211,7 +215,7 @@ mod linux {
         Ok(stdin)
     }
 
-    /// The whole life of a reaper: starts the program that the arguments name, and waits until nothing of it is left.
+    /// Main function of a reaper: starts the program named by the arguments and waits for all of its processes.
     fn run_reaper(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         nix::sys::prctl::set_child_subreaper(true)?;
@@ -226,9 +230,9 @@ mod linux {
             Ok(leader) => leader,
             Err(error) => return send(&control, FAILED, error.raw_os_error().unwrap_or_default()),
         };
-        // Signals to whole groups of processes, or by name, are meant for the agent. They are blocked only now: it inherits the mask.
+        // Ignore signals sent to process groups or by name. Not earlier: the agent inherits the signal mask.
         SigSet::all().thread_block()?;
-        // From now on only the agent's processes hold its pipes.
+        // Now only the agent's processes hold its pipes.
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stdout(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
@@ -242,13 +246,13 @@ mod linux {
         control.write_all(&message)
     }
 
-    /// Waits for every process of the run, and tells when the first one has ended and when none is left.
+    /// Reaps every process of the run. Reports when the leader exits and when none is left.
     fn reap(control: &UnixStream, leader: i32) -> io::Result<()> {
         let mut leader = Pid::from_raw(leader);
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) if Some(pid) == leader => {
-                    // Its process id may be fds to another one now.
+                    // The process id may be reused now.
                     leader = None;
                     let drained = is_drained();
                     send(control, if drained { EXITED_LAST } else { EXITED }, status.as_raw())?;
@@ -262,7 +266,7 @@ mod linux {
         }
     }
 
-    /// Whether there is no child, after those that have ended are reaped.
+    /// Reaps exited children. Returns whether no child is left.
     fn is_drained() -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -273,7 +277,7 @@ mod linux {
         }
     }
 
-    /// Carries out commands. Kills the run when there is nobody any more who could give one.
+    /// Executes commands. Kills the run when the socket closes.
     fn handle_commands(mut commands: UnixStream) {
         let _ = SigSet::all().thread_block();
         let own = std::process::id().cast_signed();
@@ -288,12 +292,12 @@ mod linux {
                 _ => break,
             }
         }
-        // A process may be born while its parent is killed, so this goes on until the other thread finds that none is left.
+        // A process may fork while its parent is killed, so repeat until the reaping thread finds no child and exits.
         let (mut before, mut pause) = (None, Duration::from_millis(1));
         loop {
             let alive = process_tree::descendants(own);
             alive.iter().for_each(|pid| platform::signal_process(*pid, Signal::SIGKILL));
-            // Those that are new are looked for at once, those that take their time are waited for.
+            // Kill new processes at once; wait for processes that take time to exit.
             if before.as_ref() == Some(&alive) {
                 thread::sleep(pause);
                 pause = (2 * pause).min(MAX_PAUSE);
@@ -307,10 +311,10 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// There is no reaper on this system.
+    /// Does nothing: this system has no reaper.
     pub fn install() {}
 
-    /// There is no reaper on this system.
+    /// Does nothing: this system has no reaper.
     pub fn set_program(_: impl Into<std::path::PathBuf>) {}
 
     pub(crate) fn prepare(_: &std::path::Path) -> Option<tokio::process::Command> {

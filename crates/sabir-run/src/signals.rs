@@ -1,16 +1,16 @@
-//! Signals to this process that mean: stop what you run.
+//! Signals that ask this process to stop.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, and the polite signals of a system that shuts down.
+/// Listener for SIGINT, SIGTERM and SIGHUP; on Windows, for Ctrl-C.
 pub struct Signals {
     #[cfg(unix)]
     streams: [Signal; 3],
 }
 
 impl Signals {
-    /// Listens from now on; `None` where that can't be had.
+    /// Starts listening; `None` if handlers cannot be installed.
     #[cfg(unix)]
     pub fn new() -> Option<Self> {
         let listen = |kind| signal(kind).ok();
@@ -18,13 +18,13 @@ impl Signals {
         Some(Self { streams })
     }
 
-    /// Listens from now on.
+    /// Starts listening.
     #[cfg(not(unix))]
     pub fn new() -> Option<Self> {
         Some(Self {})
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal. Cancel-safe.
     #[cfg(unix)]
     pub async fn next(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.streams;
@@ -35,7 +35,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal. Cancel-safe.
     #[cfg(not(unix))]
     pub async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {

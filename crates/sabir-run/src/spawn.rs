@@ -1,4 +1,4 @@
-//! The one place where a process is started.
+//! Process creation. No other module starts processes.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,28 +16,28 @@ use crate::platform::{self, Process, Started};
 use crate::reaper;
 use crate::supervisor::RunConfig;
 
-/// A process that was started, and our ends of its pipes.
+/// A started agent and our ends of its pipes.
 pub(crate) struct Spawned {
     pub(crate) child: Process,
-    /// The agent's process id.
+    /// Process id of the agent.
     pub(crate) leader: u32,
     pub(crate) stdout: OutputSource,
     pub(crate) stderr: OutputSource,
-    /// Removed when the run is over.
+    /// Deleted at the end of the run.
     pub(crate) prompt_file: Option<PromptFile>,
 }
 
-/// A file with a prompt that is removed again.
+/// A temporary file with the prompt, deleted on drop.
 pub(crate) struct PromptFile(PathBuf);
 
 impl Drop for PromptFile {
     fn drop(&mut self) {
-        // It is in the folder for temporary files; there is nobody to tell.
+        // Best effort, in the temporary directory.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Starts the process of a config in a group of its own, under a reaper where there is one.
+/// Starts the agent in its own process group, under a reaper if one is configured.
 pub(crate) async fn spawn(config: &RunConfig) -> Result<Spawned, StartFailure> {
     if !config.cwd.is_dir() {
         let message = format!("the working folder {} does not exist", config.cwd.display());
@@ -59,14 +59,14 @@ pub(crate) async fn spawn(config: &RunConfig) -> Result<Spawned, StartFailure> {
         command.arg(flag).arg(&file.0);
         prompt_file = Some(file);
     }
-    // Several agents wait for ever on a standard input that is open.
+    // Several agents wait forever for an open stdin to close.
     let has_stdin = config.command.prompt == PromptTransport::Stdin;
     let started = platform::start(command, config.output, has_stdin, reaped).map_err(|error| failed(&error))?;
     let Started { mut child, stdin, stdout, stderr } = started;
     let leader = child.started().await.map_err(|error| failed(&error))?;
     if let Some(mut stdin) = stdin {
         let prompt = config.prompt.clone();
-        // An agent that does not read its prompt shall not keep us from reading the agent.
+        // In the background, because an agent may never read its prompt.
         tokio::spawn(async move {
             let _ = stdin.write_all(prompt.as_bytes()).await;
             let _ = stdin.shutdown().await;
@@ -75,7 +75,7 @@ pub(crate) async fn spawn(config: &RunConfig) -> Result<Spawned, StartFailure> {
     Ok(Spawned { child, leader, stdout, stderr, prompt_file })
 }
 
-/// The command that starts a reaper for a program, without the program's arguments.
+/// Command that starts a reaper for `program`, without the program's arguments.
 #[cfg(target_os = "linux")]
 pub(crate) fn reaper_command(reaper: &Path, argument: &str, program: &Path) -> Command {
     let mut command = Command::new(reaper);
@@ -83,7 +83,7 @@ pub(crate) fn reaper_command(reaper: &Path, argument: &str, program: &Path) -> C
     command
 }
 
-/// Starts the agent from its reaper, which waits for it; its process id.
+/// Called by the reaper: starts the agent. Returns its process id.
 #[cfg(target_os = "linux")]
 pub(crate) fn spawn_agent(
     program: &OsString,
@@ -100,7 +100,7 @@ fn write_prompt(config: &RunConfig) -> io::Result<PromptFile> {
     let name: String = config.run_id.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = std::env::temp_dir().join(format!("sabir-prompt-{}-{name}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
-    // It must be new: a link that waits there under that name is not followed.
+    // `create_new` refuses an existing file or symlink.
     options.write(true).create_new(true);
     platform::set_private_mode(&mut options);
     let mut file = options.open(&path)?;
@@ -120,7 +120,7 @@ fn failure(program: &Path, error: &io::Error) -> StartFailure {
     StartFailure { message: format!("can't start {program}: {reason}"), cause }
 }
 
-/// Executes this program again in the same process, with other variables. Returns only when that failed.
+/// Executes this program again in the same process, with these environment variables. Returns only on failure.
 #[cfg(target_os = "linux")]
 pub(crate) fn reexec(variables: impl Iterator<Item = (OsString, OsString)>) -> io::Error {
     use std::os::unix::process::CommandExt as _;
@@ -132,7 +132,7 @@ pub(crate) fn reexec(variables: impl Iterator<Item = (OsString, OsString)>) -> i
     command.args(arguments).env_clear().envs(variables).exec()
 }
 
-/// Runs a program for its first words, such as a version, and waits for it at most this long.
+/// Runs a program and returns its success and output (stdout, or else stderr); `None` on failure or timeout.
 pub(crate) async fn capture_output(program: &Path, arguments: &[&str], limit: std::time::Duration) -> Option<(bool, String)> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -145,7 +145,7 @@ pub(crate) async fn capture_output(program: &Path, arguments: &[&str], limit: st
     Some((output.status.success(), text))
 }
 
-/// Starts a program that is none of our business afterwards: it outlives us, and no Ctrl-C of ours reaches it.
+/// Starts a program that outlives this process and does not receive its Ctrl-C.
 pub(crate) fn spawn_detached<'a>(program: &str, arguments: impl Iterator<Item = &'a str>) -> io::Result<()> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -153,16 +153,16 @@ pub(crate) fn spawn_detached<'a>(program: &str, arguments: impl Iterator<Item = 
     command.spawn().map(drop)
 }
 
-/// The system's shell.
+/// The system shell.
 pub(crate) fn system_shell() -> PathBuf {
     let fallback = if cfg!(windows) { "cmd.exe" } else { "/bin/sh" };
     if cfg!(windows) { std::env::var_os("ComSpec").unwrap_or_else(|| OsString::from(fallback)).into() } else { fallback.into() }
 }
 
-/// Ends a process and all that it started.
+/// Kills a process and its descendants.
 #[cfg(windows)]
 pub(crate) fn kill_tree(leader: u32) {
     let id = leader.to_string();
-    // A tree that is gone needs no end.
+    // Fails if the tree is already gone.
     let _ = Command::new("taskkill").args(["/T", "/F", "/PID", &id]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }

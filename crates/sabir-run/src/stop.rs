@@ -1,4 +1,4 @@
-//! Ending a run: ask, insist, kill, each to all of its processes, deadline none is left.
+//! Stop escalation: interrupt → SIGTERM → SIGKILL, sent to the whole process tree until it is empty.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::process_tree::ProcessTree;
 /// Why a run is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// Somebody asked for it.
+    /// Cancellation was requested.
     Cancelled,
-    /// A limit was passed.
+    /// A limit was exceeded.
     Timeout(Timeout),
-    /// The agent has ended by itself; what it left running is cleared away.
+    /// The agent exited; processes it left behind are being stopped.
     OrphanedProcesses,
 }
 
-/// How firmly.
+/// Escalation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StopLevel {
-    /// By the signal that the agent understands.
+    /// The agent's own stop signal.
     Interrupt,
     /// SIGTERM.
     Terminate,
@@ -32,23 +32,23 @@ pub(crate) enum StopLevel {
     Kill,
 }
 
-/// How often a run that is being stopped is looked at. Nothing is polled before that.
+/// Poll interval while stopping. A running agent is never polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// A stop that is under way.
+/// A stop in progress.
 pub(crate) struct StopSequence {
     pub(crate) reason: StopReason,
     level: StopLevel,
-    /// When the next level is due.
+    /// Time of the next escalation.
     deadline: Instant,
-    /// When to look again whether all have ended.
+    /// Time of the next call of [`poll`](Self::poll).
     pub(crate) next_poll: Instant,
-    /// Even SIGKILL did not end all of them in time.
+    /// Processes are left although the grace period of SIGKILL passed.
     pub(crate) timed_out: bool,
 }
 
 impl StopSequence {
-    /// Begins to stop the run.
+    /// Starts stopping a run at the given level.
     pub(crate) fn new(
         reason: StopReason,
         level: StopLevel,
@@ -60,7 +60,7 @@ impl StopSequence {
         let now = Instant::now();
         let mut stop = Self { reason, level, deadline: now, next_poll: now, timed_out: false };
         if level == StopLevel::Interrupt {
-            // The whole group, as a terminal would: a wrapper alone may die and leave its agent, or not pass it on.
+            // Signal the whole group, like a terminal: a wrapper may not forward the signal, or exit without its agent.
             platform::signal_group(leader, platform::stop_signal(signal));
             stop.reset_deadline(grace.interrupt);
         } else {
@@ -69,7 +69,7 @@ impl StopSequence {
         stop
     }
 
-    /// Goes on to a firmer level at once.
+    /// Escalates at once to this level, if it is higher.
     pub(crate) fn escalate_to(&mut self, level: StopLevel, tree: &mut ProcessTree, grace: &Grace) {
         self.level = self.level.max(level);
         match self.level {
@@ -90,7 +90,7 @@ impl StopSequence {
         self.next_poll = Instant::now() + POLL_INTERVAL;
     }
 
-    /// Looks whether all have ended, and takes the next level when it is time. True when nothing is left to do.
+    /// Checks for remaining processes and escalates when due. Returns whether the stop is complete.
     pub(crate) fn poll(&mut self, leader_exited: bool, tree: &mut ProcessTree, grace: &Grace) -> bool {
         let now = Instant::now();
         self.next_poll = now + POLL_INTERVAL;
@@ -98,11 +98,11 @@ impl StopSequence {
             return true;
         }
         match self.level {
-            // The agent has gone in good order; what it left needs no second asking.
+            // The agent exited as asked; orphans get no grace period of their own.
             StopLevel::Interrupt if leader_exited => self.escalate_to(StopLevel::Terminate, tree, grace),
             StopLevel::Interrupt if now >= self.deadline => self.escalate_to(StopLevel::Terminate, tree, grace),
             StopLevel::Terminate if now >= self.deadline => self.escalate_to(StopLevel::Kill, tree, grace),
-            // A process may have been born between the look and the signal.
+            // A process may have forked between listing the tree and signalling it.
             StopLevel::Kill => {
                 tree.signal(Signal::SIGKILL);
                 self.timed_out = now >= self.deadline;

@@ -1,4 +1,4 @@
-//! One run, from its first byte to the proof that nothing of it is left. One loop decides everything.
+//! Supervision of one run, from spawn to quiescence: a single `select!` loop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,41 +26,42 @@ use crate::{platform, process_tree};
 
 mod deadlines;
 
-/// Everything that is decided before a run begins.
+/// Configuration of a run.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RunConfig {
-    /// The agent.
+    /// Agent to run.
     pub agent: Arc<Agent>,
-    /// Its version, where it is known.
+    /// Version of the agent's CLI, if known.
     pub agent_version: Option<String>,
-    /// Names the run. It must be its own: processes of the run are known by it.
+    /// Id of the run. Must be unique: without a reaper, its processes are recognized by it.
     pub run_id: RunId,
-    /// What is executed.
+    /// Executable.
     pub program: PathBuf,
-    /// With which arguments.
+    /// Command line, and how the prompt is passed.
     pub command: CommandLine,
-    /// What the agent is to do.
+    /// Prompt for the agent.
     pub prompt: String,
-    /// Where.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// With which variables.
+    /// Environment variables.
     pub environment: Environment,
-    /// How long things may take.
+    /// Timeouts.
     pub limits: Limits,
-    /// How long a stop waits between its steps.
+    /// Grace periods of the stop escalation.
     pub grace: Grace,
-    /// What the agent leaves running when it ends by itself is left alone.
+    /// Leave processes running that outlive the agent.
     pub leave_running: bool,
-    /// How the agent's standard output is taken.
+    /// How stdout is captured.
     pub output: StdoutCapture,
-    /// The prompt belongs to a session that was there before.
+    /// The prompt continues an existing session.
     pub resumed: bool,
-    /// Lines longer than this many bytes are cut.
+    /// Lines longer than this many bytes are truncated.
     pub max_line: usize,
 }
 
 impl RunConfig {
-    /// A config with the usual limits, in the current environment.
+    /// A configuration with default limits and the environment that the agent is allowed to see.
     pub fn new(agent: Arc<Agent>, program: PathBuf, command: CommandLine, prompt: &str, cwd: PathBuf) -> Self {
         Self {
             agent_version: None,
@@ -79,29 +80,57 @@ impl RunConfig {
             max_line: LineBuffer::DEFAULT_CAP,
         }
     }
+
+    /// Sets the id of the run.
+    #[must_use]
+    pub fn run_id(mut self, run_id: impl Into<RunId>) -> Self {
+        self.run_id = run_id.into();
+        self
+    }
+
+    /// Sets the timeouts.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the grace periods.
+    #[must_use]
+    pub fn grace(mut self, grace: Grace) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Sets how stdout is captured.
+    #[must_use]
+    pub fn output(mut self, output: StdoutCapture) -> Self {
+        self.output = output;
+        self
+    }
 }
 
-/// Where the events of a run go.
+/// Receives the events of a run.
 pub trait RunSink {
-    /// Takes an event.
+    /// Called for each event.
     fn event(&mut self, event: &Event<'_>);
 
-    /// Takes what the agent printed to its standard output, byte by byte as it came, before it is read.
+    /// Called with each chunk of stdout, verbatim, before it is decoded.
     fn raw(&mut self, _: &[u8]) {}
 
-    /// Takes a line as it was read, from either pipe, before its events; and when it was read.
+    /// Called with each line of stdout and stderr and the time it was read, before its events.
     fn line(&mut self, _: &RawLine<'_>, _: Source, _: Option<Timestamp>) {}
 
-    /// Nothing more is there to be read for now: what is held back should go out.
+    /// Called when no further output is available for now: buffered data should be written out.
     fn flush(&mut self) {}
 
-    /// Ready when there is room for more. Until then the agent is not read, while limits and cancels work.
+    /// Backpressure: while this is pending, the agent's output is not read. Limits and cancellation stay in effect.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-/// What may be asked of a run that goes on.
+/// Current request of a [`CancelHandle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StopRequest {
     None,
@@ -109,11 +138,11 @@ enum StopRequest {
     Kill,
 }
 
-/// Stops runs. It may be shared by any number of them.
+/// Cancels any number of runs.
 #[derive(Debug, Clone)]
 pub struct CancelHandle(watch::Sender<StopRequest>);
 
-/// The end of a [`CancelHandle`] that a run listens to.
+/// Receiver of a [`CancelHandle`], passed to [`run`].
 #[derive(Debug, Clone)]
 pub struct CancelToken(watch::Receiver<StopRequest>);
 
@@ -124,12 +153,12 @@ impl Default for CancelHandle {
 }
 
 impl CancelHandle {
-    /// What a run listens to.
+    /// A token that is cancelled with this handle.
     pub fn token(&self) -> CancelToken {
         CancelToken(self.0.subscribe())
     }
 
-    /// Asks for an orderly stop; asked again, kills. True for the second time.
+    /// Requests an orderly stop; a second call kills. Returns whether this was a repeated call.
     pub fn cancel(&self) -> bool {
         let mut is_repeated = false;
         self.0.send_modify(|request| {
@@ -141,7 +170,7 @@ impl CancelHandle {
 }
 
 impl CancelToken {
-    /// The request that comes next. Waits for ever when nobody can give one any more.
+    /// Waits for the next request; forever if the handle was dropped.
     async fn next(&mut self) -> StopRequest {
         match self.0.changed().await {
             Ok(()) => *self.0.borrow_and_update(),
@@ -150,43 +179,48 @@ impl CancelToken {
     }
 }
 
-/// How a run ended, for its caller; the events say the same.
+/// Result of [`run`]. The `exited` event carries the same information.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct RunOutcome {
-    /// What became of it.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Why, when it ended badly.
+    /// Reason, if it did not complete.
     pub cause: Option<Cause>,
-    /// What is known of its process.
+    /// Exit status and termination details.
     pub end: End,
-    /// It was killed because a cancel was repeated.
+    /// Killed because cancellation was requested twice.
     pub killed: bool,
 }
 
-/// What becomes of the process of a run.
+/// Event of the supervised process.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum ChildEvent {
-    /// It has ended; `drained` when no process of the run is left.
+    /// The leader exited; `drained` if no process of the run is left.
     Exited { status: Option<std::process::ExitStatus>, drained: bool },
-    /// No process of the run is left. Only a [reaper](crate::reaper) knows that.
+    /// No process of the run is left. Reported only by a [reaper](crate::reaper).
     Drained,
     /// The reaper was killed.
     ReaperLost,
 }
 
-/// Takes in orphans of the runs of this process that have no [reaper](crate::reaper), where the system can do that. Call it once,
-/// before the first run; `exclusive` when this process has no children but runs.
+/// Makes this process a child subreaper, where the system supports it: orphans of runs without a [reaper](crate::reaper) become
+/// its children. Set `exclusive` if this process has no other children; orphans are then assigned to a run even without its
+/// environment variable.
+///
+/// This changes **process-global** state and cannot be undone: call it once, before the first run.
 pub fn set_subreaper(exclusive: bool) {
     process_tree::set_subreaper(exclusive);
 }
 
-/// Whether this process has the rights of the is_superuser, which some agents ask for.
+/// Whether this process runs with the effective user id of root. Some agents need other flags then.
 pub fn is_superuser() -> bool {
     platform::is_superuser()
 }
 
-/// Runs a config to its end.
+/// Runs an agent until it and its processes have exited, passing its events to `sink`. Dropping the future kills the run if it
+/// has a [reaper](crate::reaper).
 pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunSink) -> RunOutcome {
     let mut decode_loop = DecodeLoop::new(&config, sink);
     let spawned = match spawn(&config).await {
@@ -201,13 +235,13 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
     let mut stderr = OutputReader::new(stderr, config.max_line);
     let mut deadlines = Deadlines::new(config.limits);
     let mut exit = None;
-    // Nothing more is to be heard of its process.
+    // No further process events.
     let mut process_gone = false;
     let mut stop: Option<StopSequence> = None;
     let mut killed = false;
     let mut sink_full = false;
-    // The process that we started is gone and others of the run are there. When they go on to speak, the one was a wrapper, and
-    // its status says nothing about the run.
+    // The leader exited while other processes of the run are alive. If those produce output, the leader was a wrapper, and its
+    // exit status is not that of the run.
     let mut leader_exited = false;
     let mut orphan_active = false;
 
@@ -243,7 +277,7 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
                         tree.mark_drained();
                         None
                     }
-                    // As with a wrapper that dies: the agent may go on, and nobody can say how it ends.
+                    // As with a wrapper that dies: the agent may continue, with an unknown exit status.
                     ChildEvent::ReaperLost => {
                         process_gone = true;
                         tree.mark_reaper_lost();
@@ -293,7 +327,7 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
                     let reason = StopReason::Timeout(limit);
                     stop = Some(StopSequence::new(reason, StopLevel::Interrupt, leader, config.agent.launch.stop, &mut tree, &config.grace));
                 }
-                // The process has ended and somebody still holds its pipes; or our own reader has no room for what is in them.
+                // The drain period passed: another process holds the pipes, or the sink applies backpressure.
                 (None, _) => {
                     if decode_loop.decoder.over() == Some(false) && !tree.is_empty() {
                         leader_exited |= !sink_full;
@@ -347,7 +381,7 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
     decode_loop.finish(end, killed)
 }
 
-/// Tells of a run that could not even be planned, in the words of one that was.
+/// Reports a run that could not be configured (for example because its program is missing) with the events of a failed start.
 pub fn report_start_failure(agent: Arc<Agent>, run_id: RunId, message: &str, sink: &mut dyn RunSink) -> RunOutcome {
     let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
     let start = Start { run_id, at: now(), ..Start::of(agent) };
@@ -355,7 +389,7 @@ pub fn report_start_failure(agent: Arc<Agent>, run_id: RunId, message: &str, sin
     decode_loop.finish(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
 }
 
-/// From lines to events to the sink.
+/// Decodes lines and passes their events to the sink.
 struct DecodeLoop<'s> {
     decoder: Decoder,
     sink: &'s mut dyn RunSink,
@@ -382,7 +416,7 @@ impl<'s> DecodeLoop<'s> {
         decode_loop
     }
 
-    /// Reads the lines that are whole, and at the end of the stream (when no bytes came) also what is left.
+    /// Decodes all complete lines, and at the end of the stream (`count` is 0) the unterminated rest.
     fn decode_available(&mut self, reader: &mut OutputReader, count: usize, source: Source) {
         while let Some(line) = reader.next_line() {
             self.decode_line(line, source);
@@ -420,7 +454,7 @@ impl<'s> DecodeLoop<'s> {
     }
 }
 
-/// Whether the sink has room now.
+/// Polls the sink once.
 async fn is_ready(sink: &mut dyn RunSink) -> bool {
     std::future::poll_fn(|context| Poll::Ready(sink.poll_ready(context).is_ready())).await
 }

@@ -105,21 +105,19 @@ pub(crate) async fn plan(
     let command = agent.command(&request).map_err(refused)?;
     let resumed = request.session != Session::New;
     let defaults = Limits::default();
-    Ok(RunConfig {
-        run_id,
-        agent_version: version,
-        environment: Environment::new(secrets::variables(), &agent.launch.environment, &ask.env),
-        limits: Limits {
-            run: ask.timeout,
-            first_output: ask.first_output_timeout,
-            inactivity: ask.idle_timeout,
-            tool: ask.tool_timeout,
-            after_result: ask.exit_timeout.map_or(defaults.after_result, |limit| Some(limit).filter(|limit| !limit.is_zero())),
-        },
-        leave_running: ask.leave_running,
-        resumed,
-        ..RunConfig::new(Arc::clone(agent), program, command, prompt, cwd)
-    })
+    let limits = Limits {
+        run: ask.timeout,
+        first_output: ask.first_output_timeout,
+        inactivity: ask.idle_timeout,
+        tool: ask.tool_timeout,
+        after_result: ask.exit_timeout.map_or(defaults.after_result, |limit| Some(limit).filter(|limit| !limit.is_zero())),
+    };
+    let mut config = RunConfig::new(Arc::clone(agent), program, command, prompt, cwd).run_id(run_id).limits(limits);
+    config.agent_version = version;
+    config.environment = Environment::new(secrets::variables(), &agent.launch.environment, &ask.env);
+    config.leave_running = ask.leave_running;
+    config.resumed = resumed;
+    Ok(config)
 }
 
 fn program(agent: &'static Arc<Agent>, named: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -1,4 +1,4 @@
-//! Runs of real processes through the library: what its callers rely on and the command does not show.
+//! Library tests with real processes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,18 +19,18 @@ use sabir_run::{CancelHandle, Grace, RunConfig, RunOutcome, RunSink};
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
 
-/// Keeps all events.
+/// Collects all events.
 #[derive(Default)]
-struct Kept(Vec<Event<'static>>);
+struct Collected(Vec<Event<'static>>);
 
-impl RunSink for Kept {
+impl RunSink for Collected {
     fn event(&mut self, event: &Event<'_>) {
         self.0.push(event.clone().into_owned());
     }
 }
 
-/// Writes an executable file. A shell writes it: a file that this process has open for writing is inherited by what other
-/// tests start at the same moment, and can't be executed until they have closed it (`ETXTBSY`).
+/// Writes an executable file through a shell. If this process wrote it, a concurrently started child could inherit the
+/// descriptor, and executing the file would fail with `ETXTBSY`.
 fn write_program(path: &Path, text: &str) {
     let mut shell = Command::new("/bin/sh");
     let mut shell =
@@ -39,7 +39,7 @@ fn write_program(path: &Path, text: &str) {
     assert!(shell.wait().expect("it ends").success());
 }
 
-/// A script in a folder of its own that plays Claude Code.
+/// Configuration for a script that imitates Claude Code, in its own directory.
 fn config(folder: &tempfile::TempDir, text: &str) -> RunConfig {
     let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent").clone();
@@ -47,12 +47,12 @@ fn config(folder: &tempfile::TempDir, text: &str) -> RunConfig {
     write_program(&program, &format!("#!/bin/sh\n{text}\n"));
     let command = agent.command(&Request { prompt: "do it", ..Request::default() }).expect("a command");
     let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
-    // Processes that hide are found by the id of their run, so each test has its own.
+    // Detached processes are found by the run id, so it must be unique per test.
     let run_id = RunId::from(folder.path().display().to_string());
-    RunConfig { run_id, grace, ..RunConfig::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+    RunConfig::new(agent, program, command, "do it", folder.path().to_path_buf()).run_id(run_id).grace(grace)
 }
 
-/// Runs of this process have a reaper.
+/// Configures the reaper for runs of this process.
 fn with_reaper() {
     sabir_run::reaper::set_program(env!("CARGO_BIN_EXE_sabir-reaper"));
     sabir_run::supervisor::set_subreaper(false);
@@ -61,25 +61,25 @@ fn with_reaper() {
 fn run(config: RunConfig) -> (RunOutcome, Vec<Event<'static>>) {
     with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut kept = Kept::default();
-    let result = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut kept));
-    (result, kept.0)
+    let mut collected = Collected::default();
+    let result = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut collected));
+    (result, collected.0)
 }
 
-/// Both ways in which an output can be taken.
+/// Both kinds of stdout capture.
 const OUTPUTS: [StdoutCapture; 2] = [StdoutCapture::Pipe, StdoutCapture::File];
 
 #[test]
-fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
+fn run_continues_after_wrapper_exits() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The agent answers long after the wrapper is gone and the grace for pipes is over.
+    // The agent answers long after the wrapper exited and the drain period passed.
     let text = format!(
         "rm -f began; setsid sh -c \"echo '{}'; echo >began; sleep 3; echo '{}'\" &\nwhile [ ! -s began ]; do :; done\nkill -9 $$",
         quoted(INIT),
         quoted(RESULT)
     );
     for output in OUTPUTS {
-        let (result, events) = run(RunConfig { output, ..config(&folder, &text) });
+        let (result, events) = run(config(&folder, &text).output(output));
         assert_eq!(result.outcome, Outcome::Completed, "{output:?}: {events:#?}");
         assert_eq!((result.end.signal.as_deref(), result.end.quiescent), (None, Some(true)), "{output:?}");
         assert!(
@@ -90,20 +90,22 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
 }
 
 #[test]
-fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
+fn run_ends_although_orphan_holds_stdout() {
     let folder = tempfile::tempdir().expect("a folder");
     for output in OUTPUTS {
-        let (result, _) = run(RunConfig { output, ..config(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")) });
+        let (result, _) = run(config(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")).output(output));
         assert_eq!((result.outcome, result.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
     }
 }
 
 #[test]
-fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
+fn run_deletes_private_prompt_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
     let command = CommandLine::default().prompt_by(PromptTransport::File("--message-file"));
-    let (result, _) = run(RunConfig { command, ..config(&folder, &text) });
+    let mut config = config(&folder, &text);
+    config.command = command;
+    let (result, _) = run(config);
     assert_eq!(result.outcome, Outcome::Completed);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
     assert_eq!((read("copy").as_str(), read("mode").trim()), ("do it", "600"));
@@ -111,7 +113,7 @@ fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
 }
 
 #[test]
-fn a_last_burst_larger_than_a_pipe_comes_whole() {
+fn run_reads_output_larger_than_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let (result, events) =
         run(config(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
@@ -123,7 +125,7 @@ fn a_last_burst_larger_than_a_pipe_comes_whole() {
     assert_eq!(longest.max(), Some(900_000));
 }
 
-/// For use inside double quotes of a shell.
+/// Escapes text for double quotes of a shell.
 fn quoted(text: &str) -> String {
     text.replace('"', "\\\"")
 }

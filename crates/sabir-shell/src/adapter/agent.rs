@@ -89,10 +89,10 @@ impl Adapter for AgentAdapter {
             AgentInput::Prompt { text, .. } if text.trim().is_empty() => reject("the prompt is empty".to_owned()),
             AgentInput::Prompt { text, .. } if text.contains('\0') => reject("the prompt holds a NUL character".to_owned()),
             AgentInput::Prompt { new: false, .. } if self.has_run && !self.agent.launch.capabilities.resume => {
-                reject(format!("{title} can't take up an earlier session_id, so it takes no further prompt"))
+                reject(format!("{title} can't take up an earlier conversation, so it takes no further prompt"))
             }
             AgentInput::Prompt { new: false, .. } if self.has_run && self.session_id().is_none() => {
-                reject(format!("{title} did not say which session_id it was in, so it can't be taken up"))
+                reject(format!("{title} did not say which conversation it was in, so it can't be taken up"))
             }
             AgentInput::Prompt { .. } => Ok(()),
         }

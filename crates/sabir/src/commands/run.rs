@@ -88,7 +88,7 @@ async fn go(plan: RunConfig, output: Output, recording: Recording, raw: Option<R
     let Printed { output, live, recording, raw, reason, mut buffer } = sink;
     let written = output.end(&mut onto(&mut buffer));
     live.write(buffer);
-    let RunOutcome { end, outcome, cause, killed } = ended;
+    let RunOutcome { end, outcome, cause, killed, .. } = ended;
     let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
     let kept = recording.end().finish(exit);
     live.finish().and(written)?;

@@ -2,7 +2,7 @@
 
 use crate::spawn;
 
-/// Whether this session has a desktop that can open a browser.
+/// Returns whether this session has a desktop that can open a browser.
 pub fn has_desktop() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if cfg!(any(windows, target_os = "macos")) { !set("SSH_CONNECTION") } else { set("DISPLAY") || set("WAYLAND_DISPLAY") }

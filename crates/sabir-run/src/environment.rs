@@ -97,7 +97,7 @@ impl EnvRule {
 }
 
 impl EnvRule {
-    /// Whether the rule matches a variable name.
+    /// Returns whether the rule matches a variable name.
     pub fn applies_to(&self, name: &str) -> bool {
         match self {
             Self::Inherit(pattern) => matches(pattern, name),
@@ -133,7 +133,7 @@ impl Environment {
         Self { variables }
     }
 
-    /// Whether every agent receives a variable of this name.
+    /// Returns whether every agent receives a variable of this name.
     pub fn is_allowed_by_default(name: &str) -> bool {
         DEFAULT_ALLOWED.iter().any(|pattern| matches(pattern, name))
     }

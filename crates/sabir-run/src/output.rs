@@ -36,7 +36,7 @@ impl OutputReader {
         Self { source: Some(source), lines: LineBuffer::new(max_line) }
     }
 
-    /// Whether more output may follow.
+    /// Returns whether more output may follow.
     pub(crate) fn is_open(&self) -> bool {
         self.source.is_some()
     }

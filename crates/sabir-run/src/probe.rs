@@ -23,7 +23,7 @@ pub struct Installation {
     pub not_executable: Option<PathBuf>,
     /// Version reported by the program.
     pub version: Option<String>,
-    /// Whether recordings of this version are in the test suite, so that decoding it is exact.
+    /// The test suite has recordings of this version, so that decoding it is exact.
     pub recorded: bool,
     /// Name of the environment variable that holds an API key.
     pub key: Option<String>,
@@ -32,7 +32,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Whether the agent can be started and has credentials.
+    /// Returns whether the agent can be started and has credentials.
     pub fn is_ready(&self, agent: &Agent) -> bool {
         self.program.is_some() && (self.key.is_some() || self.login.is_some() || agent.launch.keys.is_empty())
     }

@@ -29,7 +29,7 @@ mod linux {
 
     /// Number of active runs in this process.
     static RUNS: AtomicUsize = AtomicUsize::new(0);
-    /// Whether every adopted child belongs to a run.
+    /// Every adopted child belongs to a run.
     static EXCLUSIVE: AtomicBool = AtomicBool::new(false);
 
     /// Makes this process a subreaper. `exclusive`: it has no other children, so that orphans are assigned to a run even
@@ -99,12 +99,12 @@ mod linux {
             }
         }
 
-        /// Whether no process can be found. See [`quiescent`](Self::quiescent) for a proof.
+        /// Returns whether no process can be found. See [`quiescent`](Self::quiescent) for a proof.
         pub(crate) fn is_empty(&mut self) -> bool {
             self.drained || self.reaper.is_none() && self.pids().is_empty()
         }
 
-        /// Whether no process is left; `None` if this cannot be determined.
+        /// Returns whether no process is left; `None` if this cannot be determined.
         pub(crate) fn quiescent(&mut self) -> Option<bool> {
             if self.drained {
                 Some(true)
@@ -151,7 +151,7 @@ mod linux {
             alive
         }
 
-        /// Whether a process of the run has the file (device, inode) open.
+        /// Returns whether a process of the run has the file (device, inode) open.
         pub(crate) fn has_open(&mut self, file: (u64, u64)) -> bool {
             self.pids().into_iter().any(|pid| match fs::read_dir(format!("/proc/{pid}/fd")) {
                 Ok(entries) => entries
@@ -291,7 +291,7 @@ mod other {
             if self.is_empty() { None } else { Some(false) }
         }
 
-        /// Whether a process of the run may have the file open.
+        /// Returns whether a process of the run may have the file open.
         #[cfg(unix)]
         pub(crate) fn has_open(&mut self, _: (u64, u64)) -> bool {
             !self.is_empty()

@@ -52,7 +52,7 @@ pub struct RunConfig {
     pub grace: Grace,
     /// Leave processes running that outlive the agent.
     pub leave_running: bool,
-    /// How stdout is captured.
+    /// Capture of stdout.
     pub output: StdoutCapture,
     /// The prompt continues an existing session.
     pub resumed: bool,
@@ -214,7 +214,7 @@ pub fn set_subreaper(exclusive: bool) {
     process_tree::set_subreaper(exclusive);
 }
 
-/// Whether this process runs with the effective user id of root. Some agents need other flags then.
+/// Returns whether this process runs with the effective user id of root. Some agents need other flags then.
 pub fn is_superuser() -> bool {
     platform::is_superuser()
 }

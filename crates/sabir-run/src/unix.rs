@@ -139,7 +139,7 @@ pub(crate) fn home_dir() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
 }
 
-/// Whether the file can be executed.
+/// Returns whether the file can be executed.
 pub(crate) fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
@@ -149,7 +149,7 @@ pub(crate) fn candidate_names(name: &str) -> impl Iterator<Item = String> + use<
     std::iter::once(name.to_owned())
 }
 
-/// Whether the effective user is root.
+/// Returns whether the effective user is root.
 pub(crate) fn is_superuser() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
@@ -167,7 +167,7 @@ pub(crate) fn signal_process(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
 }
 
-/// Whether a process of the group is alive.
+/// Returns whether a process of the group is alive.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn group_exists(leader: u32) -> bool {
     i32::try_from(leader).is_ok_and(|leader| killpg(Pid::from_raw(leader), None).is_ok())

@@ -85,7 +85,7 @@ pub(crate) fn home_dir() -> Option<PathBuf> {
     std::env::var_os("USERPROFILE").map(PathBuf::from)
 }
 
-/// Whether the file can be executed. Windows decides by its name.
+/// Returns whether the file can be executed. Windows decides by its name.
 pub(crate) fn is_executable(file: &Path) -> bool {
     file.is_file()
 }

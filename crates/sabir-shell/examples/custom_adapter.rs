@@ -1,11 +1,11 @@
-//! An adapter of one's own, in one file: what it does with a prompt, and how it is cancelled.
+//! A custom adapter in one file: prompts and cancellation.
 //!
 //! ```sh
 //! cargo run -p sabir-shell --example custom_adapter -- "one two three"                       # the log stays on this machine
 //! WS_URL=ws://127.0.0.1:8080 cargo run -p sabir-shell --example custom_adapter               # prompts come from a hub
 //! ```
 //!
-//! The one here spells the words of its prompt, one after another, and takes further prompts for as long as somebody sends them.
+//! The adapter spells the words of its prompts one by one.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,7 +20,7 @@ use sabir_shell::{BearerToken, Failure, Hub, Redactor, SessionConfig, SessionId}
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
 
-/// Says the words of a prompt.
+/// Spells prompts.
 struct Speller {
     cancelled: watch::Sender<bool>,
 }

@@ -1,7 +1,7 @@
-//! What a shell runs: hooks that it calls, and what they may do.
+//! The [`Adapter`] trait: hooks through which a session drives an agent.
 //!
-//! Every agent of the table is an [`Adapter`] through [`AgentAdapter`]. One of your own is one file: see
-//! `examples/custom_adapter.rs`.
+//! Every agent of the registry is an adapter through [`AgentAdapter`]; `examples/custom_adapter.rs` implements the trait
+//! directly.
 
 mod agent;
 
@@ -17,88 +17,89 @@ use crate::{Failure, now};
 
 pub use agent::{AgentAdapter, PlannedRun, PromptRequest, RunPlanner};
 
-/// Something for the agent.
+/// Input for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentInput<'a> {
     /// A prompt.
     Prompt {
-        /// What the agent is to do.
+        /// Text of the prompt.
         text: &'a str,
-        /// It belongs to no earlier session_id.
+        /// Starts a new conversation.
         new: bool,
     },
-    /// The answer to a question.
+    /// The answer to a permission question.
     Permission {
-        /// Which question.
+        /// Id of the question.
         request_id: &'a str,
-        /// It may.
+        /// Permission is granted.
         allow: bool,
     },
 }
 
-/// Why an input is not taken, for people.
+/// Human-readable reason why an input was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputRejected(pub String);
 
-/// How a piece of work ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What became of it.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Why, when it ended badly.
+    /// Reason, if it did not complete.
     pub cause: Option<Cause>,
-    /// It was killed because a cancel was repeated.
+    /// Killed because cancellation was requested twice.
     pub killed: bool,
 }
 
-/// What an agent does about a prompt. It begins when it is polled.
+/// A run started by a prompt. Lazy: it starts when first polled.
 pub type RunFuture = Pin<Box<dyn Future<Output = Completion>>>;
 
-/// What hooks are given.
+/// Context passed to every hook.
 #[derive(Debug, Clone)]
 pub struct AdapterContext {
-    /// The session.
+    /// Session id.
     pub session: SessionId,
-    /// Where to tell what happens.
+    /// Log that receives the run's events.
     pub log: SessionLog,
-    /// What an earlier shell left.
+    /// State left by earlier runners of the session.
     pub recovered: OutboxState,
-    /// A piece of work is going on.
+    /// A run is in progress.
     pub busy: bool,
 }
 
-/// The hooks. They are called one at a time and should come back at once; what takes time is [`RunFuture`].
+/// Hooks of a session. Called one at a time; they should return quickly and leave lasting work to a [`RunFuture`].
 pub trait Adapter {
-    /// The name that people know it by.
+    /// Name of the agent.
     fn name(&self) -> &str;
 
-    /// The orders that it may take.
+    /// Kinds of remote commands that the adapter handles.
     fn accepted_commands(&self) -> &'static [&'static str] {
         &["prompt", "cancel"]
     }
 
-    /// The shell has begun.
+    /// Called once, before any other hook.
     fn on_init(&mut self, _: &AdapterContext) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Whether it would take an input now. It does nothing yet: an order is on the disk before it is acted on.
+    /// Checks whether an input would be accepted now, without side effects: a command is recorded on disk before it is
+    /// executed.
     fn accepts(&self, context: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected>;
 
-    /// Takes an input that it accepts, and gives the work that follows from it.
+    /// Executes an accepted input. Returns the run that it starts, if any.
     fn on_input(&mut self, context: &AdapterContext, input: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected>;
 
-    /// About a second has gone by.
+    /// Called about every second.
     fn on_tick(&mut self, _: &AdapterContext) {}
 
-    /// What is going on shall end; the second time, at once.
+    /// Cancels the current run; a second call kills it.
     fn on_cancel(&mut self, context: &AdapterContext, reason: Option<&str>);
 
-    /// Nothing more will be asked. What is sink now is still delivered.
+    /// Called last. Messages logged here are still delivered.
     fn on_shutdown(&mut self, _: &AdapterContext) {}
 }
 
-/// The events of one run, for an adapter that makes them itself: it looks after numbers and times.
+/// Writes the events of one run and assigns sequence numbers and timestamps, for adapters that create their events themselves.
 #[derive(Debug)]
 pub struct RunWriter {
     log: SessionLog,
@@ -107,7 +108,7 @@ pub struct RunWriter {
 }
 
 impl AdapterContext {
-    /// Begins the run that an input asks for.
+    /// Starts a run: writes its `started` event.
     pub fn begin_run(&self, agent: &str) -> RunWriter {
         let mut run = RunWriter { log: self.log.clone(), run_id: RunId::from(uuid::Uuid::now_v7().to_string()), seq: 0 };
         run.emit(Started::new(agent.to_owned()));
@@ -116,7 +117,7 @@ impl AdapterContext {
 }
 
 impl RunWriter {
-    /// Something happened.
+    /// Writes an event.
     pub fn emit<'a>(&mut self, kind: impl Into<EventKind<'a>>) {
         self.seq += 1;
         let (run_id, at) = (self.run_id.clone(), Some(now()));
@@ -124,7 +125,7 @@ impl RunWriter {
         self.log.event(&event);
     }
 
-    /// It is over.
+    /// Ends the run: writes its `exited` event.
     pub fn end(mut self, outcome: Outcome, cause: Option<Cause>) -> Completion {
         self.emit(Exited::new(outcome).cause(cause));
         Completion { outcome, cause, killed: false }

@@ -1,6 +1,6 @@
-//! Files that a session leaves: told in the log at once, brought later, by the hash of their bytes.
+//! Artifacts: files that a session leaves. They are announced in the log at once and uploaded later, addressed by SHA-256.
 //!
-//! Bytes that are there already are not brought again, and what broke off goes on where it was.
+//! Content that the target has is not uploaded again, and interrupted uploads are resumed.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -22,29 +22,29 @@ use crate::sink::{StorageSink, hex};
 use crate::timer::deadline_elapsed;
 use crate::transport::http;
 
-/// So much is read and sent at once.
+/// Size of an upload request.
 const CHUNK_BYTES: usize = 8 << 20;
-/// More files are not looked for.
+/// Limit of files per search.
 const MAX_ARTIFACTS: usize = 10_000;
 
-/// The files that are artifacts.
+/// Finds artifacts by glob patterns.
 #[derive(Debug, Clone)]
 pub struct ArtifactFinder {
     root: PathBuf,
     globs: GlobSet,
 }
 
-/// A file, as it was found.
+/// An artifact on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactFile {
-    /// Where it is.
+    /// Path of the file.
     pub file: PathBuf,
-    /// What is told about it.
+    /// Its description in the log.
     pub artifact: Artifact,
 }
 
 impl ArtifactFinder {
-    /// The files beneath a folder that have one of these patterns, like `dist/*.tgz` or `**/*.log`.
+    /// Matches files below `root` against patterns such as `dist/*.tgz` or `**/*.log`.
     pub fn new(root: PathBuf, patterns: &[String]) -> Result<Self, Failure> {
         let mut globs = GlobSetBuilder::new();
         let bad = |error: globset::Error| Failure::usage(format!("{error}")).hint("--artifact takes a pattern like dist/*.tgz");
@@ -54,7 +54,7 @@ impl ArtifactFinder {
         Ok(Self { root, globs: globs.build().map_err(bad)? })
     }
 
-    /// Those that are there now. Links are not followed: they lead elsewhere.
+    /// Finds the files that exist now. Symlinks are not followed: they may point outside of `root`.
     pub fn find(&self) -> Vec<ArtifactFile> {
         let mut found = Vec::new();
         let mut folders = vec![self.root.clone()];
@@ -68,7 +68,7 @@ impl ArtifactFinder {
                 let Ok(path) = file.strip_prefix(&self.root) else { continue };
                 if kind.is_file() && self.globs.is_match(path) && found.len() < MAX_ARTIFACTS {
                     let path = path.to_string_lossy().replace('\\', "/");
-                    // One that can't be read now is not there now.
+                    // Unreadable files are skipped.
                     found.extend(
                         hash(&file).ok().map(|(sha256, bytes)| ArtifactFile { file, artifact: Artifact { path, sha256, bytes } }),
                     );
@@ -95,7 +95,7 @@ fn hash(path: &Path) -> io::Result<(String, u64)> {
     }
 }
 
-/// The bytes of a file from a place on, as many as are sent at once.
+/// Reads up to [`CHUNK_BYTES`] from `offset`.
 pub(crate) fn read_chunk(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
@@ -104,29 +104,29 @@ pub(crate) fn read_chunk(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Why a file is not brought.
+/// Why an upload failed.
 pub(crate) enum UploadError {
-    /// It may work later.
+    /// Temporary.
     Retry,
-    /// It is not what it was any more, or nobody wants it.
+    /// The file changed, or the target rejects it.
     Permanent,
 }
 
-/// Brings files to where the log goes.
+/// Uploads artifacts to the hub and the sink.
 #[derive(Debug)]
 pub struct ArtifactUploader {
-    /// The hub, if it has a place for them.
+    /// Hub, if it stores artifacts.
     pub hub: Option<Hub>,
-    /// The folder or bucket.
+    /// Folder or bucket.
     pub sink: Option<StorageSink>,
-    /// What to bring; closed when nothing more comes.
+    /// Artifacts to upload. Closing the channel ends the uploader.
     pub files: mpsc::UnboundedReceiver<ArtifactFile>,
-    /// Until when to go on.
+    /// Deadline, once the session ends.
     pub finish: watch::Receiver<Option<Instant>>,
 }
 
 impl ArtifactUploader {
-    /// Brings files until no more come; the paths of those that could not be brought.
+    /// Uploads artifacts until the channel is closed. Returns the paths of those that failed.
     pub async fn run(mut self) -> Vec<String> {
         let mut missing = Vec::new();
         while let Some(found) = self.files.recv().await {
@@ -167,7 +167,7 @@ impl ArtifactUploader {
     }
 }
 
-/// How far the hub is.
+/// Upload progress at the hub.
 #[derive(Deserialize)]
 struct Progress {
     offset: u64,
@@ -197,12 +197,12 @@ async fn send(request: reqwest::RequestBuilder) -> Result<Progress, UploadError>
     let (status, body) = http::send(request).await.map_err(|_| UploadError::Retry)?;
     let progress = serde_json::from_slice(&body);
     match (status, progress) {
-        // It goes on elsewhere than we thought.
+        // The hub reports a different offset.
         (StatusCode::OK | StatusCode::CONFLICT, Ok(progress)) => Ok(progress),
         (StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE, _) => {
             Err(UploadError::Permanent)
         }
-        // The session is known there once its first message is.
+        // Includes 404: the hub knows the session only after its first message.
         _ => Err(UploadError::Retry),
     }
 }

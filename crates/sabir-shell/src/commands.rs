@@ -1,8 +1,7 @@
-//! What people at the hub want of the session, and what becomes of it.
+//! Remote commands: requests from the hub, and the replies to them.
 //!
-//! An order is written to the log, and synced, before it is acted on. So it is not carried out a second time after a restart, and
-//! everybody can read what became of it. The hub gives an order out until it hears that it was taken; one that was dealt with is
-//! answered again, and that is all.
+//! A command is recorded in the log and synced before it is executed, so it is not executed again after a restart. The hub
+//! repeats a command until it receives the reply; repeated commands are only replied to.
 
 use sabir_protocol::envelope::notes;
 use sabir_protocol::{Order, OrderKind, Taken};
@@ -10,39 +9,39 @@ use sabir_protocol::{Order, OrderKind, Taken};
 use crate::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
 use crate::{Failure, session_log::SessionLog};
 
-/// What follows from an command.
+/// Effect of a command.
 pub(crate) enum Effect {
-    /// Nothing more.
+    /// No further effect.
     None,
-    /// There is work to do.
+    /// A run to start.
     Start(RunFuture),
-    /// What goes on shall end.
+    /// Cancel the current run, with an optional reason.
     Cancel(Option<String>),
 }
 
-/// The orders of one session.
+/// Handles the remote commands of one session.
 #[derive(Debug, Default)]
 pub struct CommandHandler {
     last_handled: u64,
-    /// What the last ones were answered, in case they come again.
+    /// Replies to recent commands, in case they are repeated.
     replies: Vec<Taken>,
 }
 
-/// As many replies are remembered; who asks for older ones is told what is known for sure.
+/// Number of cached replies. Older commands are known to have been handled, but not how.
 const MAX_REPLIES: usize = 64;
 
 impl CommandHandler {
-    /// The orders after those that were dealt with.
+    /// A handler for a session whose commands up to `last_handled` are handled.
     pub fn resume_after(last_handled: u64) -> Self {
         Self { last_handled, replies: Vec::new() }
     }
 
-    /// The number of the last order that was dealt with.
+    /// Number of the last command handled.
     pub fn last_handled(&self) -> u64 {
         self.last_handled
     }
 
-    /// Deals with an order: decides, writes that down, and only then says what follows.
+    /// Handles a command: decides, records the decision durably, then returns the reply and effect.
     pub(crate) fn handle(
         &mut self,
         command: &Order,
@@ -60,13 +59,13 @@ impl CommandHandler {
         match decision {
             Ok(Decision::Input(input)) => {
                 if matches!(input, AgentInput::Prompt { .. }) && !context.busy {
-                    // The log has the prompt already.
+                    // The log already contains the prompt.
                     context.log.begin_run(None);
                 }
                 match adapter.on_input(context, input) {
                     Ok(Some(work)) => effect = Effect::Start(work),
                     Ok(None) => {}
-                    // It changed its mind after it was asked.
+                    // The adapter rejects what it accepted before.
                     Err(rejection) => rejected = Some(rejection),
                 }
             }
@@ -83,7 +82,7 @@ impl CommandHandler {
 
     fn repeated_reply(&self, number: u64) -> Taken {
         let cached = self.replies.iter().find(|reply| reply.order == number);
-        // An earlier shell dealt with it; the log says how.
+        // Handled by an earlier runner; the log has the decision.
         cached.cloned().unwrap_or(Taken { order: number, accepted: true, reason: None })
     }
 }

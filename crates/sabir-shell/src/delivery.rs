@@ -63,7 +63,7 @@ impl Disconnect {
     }
 }
 
-/// Whether to reconnect.
+/// Decision about reconnecting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retry {
     /// Reconnect at this time.

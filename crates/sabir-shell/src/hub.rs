@@ -1,4 +1,4 @@
-//! Where the hub is, and who may speak to it.
+//! Hub endpoint of one session: addresses, TLS and credentials.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use sabir_protocol::{SessionId, is_loopback};
 
 use crate::Failure;
 
-/// A token. It is never printed.
+/// A bearer token. Its `Debug` output hides the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(String);
 
 impl BearerToken {
-    /// A token, unless there is something in it that no header can have.
+    /// Trims and validates a token.
     pub fn new(text: &str) -> Result<Self, Failure> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -23,7 +23,7 @@ impl BearerToken {
         Ok(Self(text.to_owned()))
     }
 
-    /// What it is, for those who must send or hide it.
+    /// The secret value.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for BearerToken {
     }
 }
 
-/// A hub, as one session sees it.
+/// Endpoint of a hub for one session.
 #[derive(Debug, Clone)]
 pub struct Hub {
     socket: Url,
@@ -45,7 +45,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The hub at an address with the scheme `ws` or `wss` (or `http`, `https`, which mean the same).
+    /// Parses a `ws`, `wss`, `http` or `https` address.
     pub fn new(address: &str, session: &SessionId, token: Option<BearerToken>) -> Result<Self, Failure> {
         let invalid = |reason: &str| {
             Failure::usage(format!("the address of the hub can't be used: {reason}")).hint("it looks like wss://hub.example")
@@ -65,7 +65,7 @@ impl Hub {
         if !socket.username().is_empty() || socket.password().is_some() {
             return Err(invalid("it has a user or a password in it; the token has a place of its own"));
         }
-        // An address that is parsed has a path that is the root or longer.
+        // A parsed URL has at least the root path.
         if socket.path() == "/" {
             socket.set_path(&format!("/v1/shells/{}", session.in_address()));
         }
@@ -79,12 +79,12 @@ impl Hub {
         Ok(Self { socket: with_scheme(ws)?, http: with_scheme(http)?, token, tls })
     }
 
-    /// The address of the WebSocket.
+    /// URL of the WebSocket.
     pub fn websocket_url(&self) -> &Url {
         &self.socket
     }
 
-    /// The address of something below the path, by HTTP.
+    /// HTTP URL of a resource below the session's path.
     pub fn url_for(&self, name: &str) -> Url {
         let mut url = self.http.clone();
         let path = format!("{}/{name}", url.path().trim_end_matches('/'));
@@ -92,7 +92,7 @@ impl Hub {
         url
     }
 
-    /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
+    /// URL for artifact uploads; `None` for custom paths.
     pub fn artifacts_url(&self) -> Option<Url> {
         let mut url = self.http.clone();
         let (before, session) = self.http.path().split_once("/v1/shells/")?;
@@ -101,29 +101,29 @@ impl Hub {
         Some(url)
     }
 
-    /// The value of the header that proves who we are.
+    /// Value of the `Authorization` header.
     pub fn authorization(&self) -> Option<String> {
         self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()))
     }
 
-    /// Whether a token is sent, without encryption, to another machine.
+    /// Returns whether the token would be sent unencrypted to another machine.
     pub fn exposes_token(&self) -> bool {
         self.token.is_some() && self.tls.is_none() && !is_loopback(self.socket.host_str().unwrap_or_default())
     }
 
-    /// How to speak TLS, where the address says so.
+    /// TLS configuration, for encrypted addresses.
     pub fn tls(&self) -> Option<&Arc<ClientConfig>> {
         self.tls.as_ref()
     }
 
-    /// The host, for people.
+    /// Host and port.
     pub fn host(&self) -> String {
         let port = self.socket.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}{port}", self.socket.host_str().unwrap_or_default())
     }
 }
 
-/// TLS with the certificates that this system trusts.
+/// TLS with the system's trust store.
 fn tls_config() -> Result<Arc<ClientConfig>, Failure> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let failed = |error: &dyn fmt::Display| {
@@ -139,9 +139,9 @@ fn tls_config() -> Result<Arc<ClientConfig>, Failure> {
     Ok(Arc::new(config))
 }
 
-/// One provider of cryptography for the whole program.
+/// Installs the process-wide cryptography provider of rustls.
 pub(crate) fn install_crypto_provider() {
-    // It is an error only when there is one already, and then it is there.
+    // Fails only if one is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

@@ -1,4 +1,4 @@
-//! The end of a run whose shell was gone before it.
+//! Crash recovery: completes the log of a run whose runner was killed.
 
 use sabir_core::event::{ErrorEvent, Event, EventKind, Exited, Final, Outcome, RunId};
 
@@ -6,7 +6,7 @@ use crate::now;
 use crate::outbox::LastRun;
 use crate::session_log::SessionLog;
 
-/// Writes what is missing of a run: how it ended, as far as anybody knows, or only what follows from that.
+/// Writes the missing end of a run: its recorded outcome, or an error and `incomplete` if none was recorded.
 pub(crate) fn finish_interrupted_run(log: &SessionLog, run: &LastRun) {
     let event = |seq, kind| Event {
         run_id: RunId::from(run.run_id.as_str()),
@@ -27,13 +27,13 @@ pub(crate) fn finish_interrupted_run(log: &SessionLog, run: &LastRun) {
     } else {
         let error = ErrorEvent::new("interrupted: the shell was gone before the run was over").fatal(true);
         log.append_verbatim(&event(run.events + 1, error.into()));
-        // Whether the agent went on is not known; that it was done was not heard.
+        // The agent may have continued; its outcome is unknown.
         log.append_verbatim(&event(run.events + 2, Exited::new(Outcome::Incomplete).into()));
     }
     log.end_run();
 }
 
-/// How a run ended that has.
+/// Recorded outcome of a run.
 pub(crate) fn run_outcome(run: &LastRun) -> Option<(Outcome, Option<sabir_core::event::Cause>)> {
     let event: Event<'_> = serde_json::from_str(run.exited.as_deref()?).ok()?;
     match event.kind {

@@ -1,13 +1,12 @@
-//! Takes secrets out of what is told to others.
+//! Redaction of secrets.
 //!
-//! Two things are looked for, in one pass over a text: the values of secrets that are known (those of variables whose names say so,
-//! and those that the user configured), as they are and as JSON, base64 and addresses write them; and what has the form of
-//! a key ([`rules`]). A key is looked at closely kinds where the letters stand that its form begins with.
+//! One pass over a text finds known secrets (values of variables with telling names, and those that the user configured),
+//! verbatim and in JSON, base64 and URL encodings, and strings that look like keys ([`rules`]). A rule is evaluated only where
+//! its prefix occurs.
 //!
-//! A secret that is found is `[secret NAME]`, where NAME is the variable's, or the form's.
+//! A secret is replaced by `[secret NAME]`, where NAME is that of the variable or rule.
 //!
-//! Text that comes in pieces is looked at as a is_final: [`EventRedactor`] holds back the end of a piece for as long as it may be the
-//! beginning of a secret.
+//! For streamed text, [`EventRedactor`] holds back the end of a delta while it may be the beginning of a secret.
 
 mod encodings;
 mod json;
@@ -25,23 +24,23 @@ use rules::{Candidate, Match};
 pub use stream::EventRedactor;
 use unescape::UnescapedText;
 
-/// Finds secrets.
+/// Finds and replaces secrets.
 #[derive(Debug)]
 pub struct Redactor {
-    /// What is looked for in a text.
+    /// Patterns for verbatim text.
     patterns: Matcher,
-    /// What is looked for in its [`UnescapedText`], if anything.
+    /// Patterns for [`UnescapedText`].
     unescaped: Option<Matcher>,
     names: Vec<String>,
 }
 
-/// Matcher, and the automaton that finds them.
+/// Literals and the automaton that finds them.
 #[derive(Debug)]
 struct Matcher {
     automaton: AhoCorasick,
-    /// What each word is.
+    /// Source of each literal.
     pattern: Vec<Pattern>,
-    /// The patterns by their first byte, for the ends of pieces.
+    /// Literals by first byte, for matches cut off at the end of a text.
     by_first: Vec<Vec<usize>>,
     literals: Vec<Vec<u8>>,
     longest: usize,
@@ -49,18 +48,18 @@ struct Matcher {
 
 #[derive(Debug, Clone, Copy)]
 enum Pattern {
-    /// A secret, whose name has this index.
+    /// A secret; the index of its name.
     Secret(usize),
-    /// The beginning of a rule's form.
+    /// Prefix of a rule.
     Rule(usize),
 }
 
-/// What was found in a text.
+/// Matches in a text.
 #[derive(Debug, Default)]
 struct Matches {
-    /// Where secrets are, in order, and not touching each other.
+    /// Disjoint spans of secrets, in order.
     spans: Vec<Span>,
-    /// From here on it is not decided.
+    /// From here on, further text decides.
     undecided: Option<usize>,
 }
 
@@ -71,36 +70,36 @@ struct Span {
     pattern: Pattern,
 }
 
-/// So many bytes are unescaped at a time.
+/// Size of a chunk to unescape.
 const CHUNK_BYTES: usize = 256 << 10;
-/// An escaped secret that is longer may not be found.
+/// Longer escaped secrets may be missed.
 const CHUNK_OVERLAP: usize = 64 << 10;
 
-/// What a text follows.
+/// The text before the current one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Preceding {
     byte: Option<u8>,
-    /// The letters of base64 at its end, as [`unescape::base64_run`] counts them.
+    /// Trailing base64 letters, counted by [`unescape::base64_run`].
     run: usize,
 }
 
 impl Preceding {
-    /// What follows the text, which follows this.
+    /// The state after `text`.
     fn followed_by(self, text: &[u8]) -> Self {
         Self { byte: text.last().copied().or(self.byte), run: unescape::base64_run(text, self.run) }
     }
 }
 
-/// Which patterns are looked for.
+/// Patterns to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kinds {
     All,
-    /// Names of things look like keys and have to stay different.
+    /// For identifiers, which look like keys and must stay distinct.
     KnownSecrets,
 }
 
 impl Redactor {
-    /// Looks for these secrets, given with their names, and for all forms of keys.
+    /// Redacts these secrets (name, value) and everything that looks like a key.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Result<Self, Failure> {
         let (mut patterns, mut unescaped, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (name, value) in secrets {
@@ -122,17 +121,17 @@ impl Redactor {
         Ok(Self { patterns: Matcher::new(patterns)?, unescaped, names })
     }
 
-    /// A text without its secrets.
+    /// Redacts a text.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redact_text(text, Kinds::All).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// A JSON text without its secrets, which is JSON still.
+    /// Redacts a JSON text. The result is valid JSON.
     pub fn json<'t>(&self, text: &'t str) -> Cow<'t, str> {
         json::redact(self, text).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The text without its secrets, when there are any.
+    /// Redacts a text; `None` if it has no secrets.
     fn redact_text(&self, text: &str, kinds: Kinds) -> Option<String> {
         let matches = self.find(text, Preceding::default(), true, kinds);
         (!matches.spans.is_empty()).then(|| self.replace(text, &matches.spans))
@@ -163,7 +162,7 @@ impl Redactor {
         out.push(']');
     }
 
-    /// Looks at a text that follows another; `is_final` when nothing more comes.
+    /// Finds secrets in a text that follows other text; `is_final` if no more follows.
     fn find(&self, text: &str, preceding: Preceding, is_final: bool, kinds: Kinds) -> Matches {
         let bytes = text.as_bytes();
         let mut matches = Matches::default();
@@ -189,7 +188,7 @@ impl Redactor {
             patterns.find_unescaped(bytes, preceding, is_final, &mut matches);
         }
         matches.merge();
-        // A cut inside a character would be no text.
+        // Spans must not split a character.
         matches.spans.retain(|span| text.is_char_boundary(span.from) && text.is_char_boundary(span.to));
         matches.undecided = matches.undecided.map(|at| (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
         matches
@@ -209,10 +208,10 @@ impl Matcher {
         Ok(Self { automaton, pattern, by_first, literals, longest })
     }
 
-    /// Looks at a text without its escapes, where it has any.
+    /// Finds secrets in the escaped regions of a text.
     fn find_unescaped(&self, text: &[u8], preceding: Preceding, is_final: bool, matches: &mut Matches) {
         for region in unescape::regions(text, preceding.run, is_final, self.longest) {
-            // A long one is looked at in parts that overlap, so that its view takes no more memory than theirs.
+            // Overlapping chunks bound the memory of the unescaped copy.
             let mut from = region.start;
             loop {
                 let to = region.end.min(from + CHUNK_BYTES);
@@ -238,7 +237,7 @@ impl Matcher {
         }
     }
 
-    /// Where a word begins of which the text ends with a part.
+    /// Start of a literal that is cut off at the end of the text.
     fn partial_match(&self, bytes: &[u8], before: Option<u8>) -> Option<usize> {
         let first = bytes.len().saturating_sub(self.longest.saturating_sub(1));
         (first..bytes.len()).find(|at| {
@@ -260,14 +259,14 @@ impl Matches {
         self.undecided = Some(self.undecided.map_or(at, |open| open.min(at)));
     }
 
-    /// Joins spans that overlap, and opens those that reach into what is open.
+    /// Merges overlapping spans, and drops those that reach into the undecided end.
     fn merge(&mut self) {
         self.spans.sort_by_key(|span| (span.from, std::cmp::Reverse(span.to)));
         let mut joined: Vec<Span> = Vec::with_capacity(self.spans.len());
         for span in self.spans.drain(..) {
             match joined.last_mut() {
                 Some(last) if span.from < last.to => {
-                    // A known secret says more than a form.
+                    // A known secret is more specific than a rule.
                     if matches!((last.pattern, span.pattern), (Pattern::Rule(_), Pattern::Secret(_))) {
                         last.pattern = span.pattern;
                     }

@@ -1,4 +1,4 @@
-//! One session: an agent, its log, and who hears of it.
+//! A runner session: an agent, its log, and delivery.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,77 +24,78 @@ use crate::timer::sleep_until;
 use crate::uploader::{self, ClientInfo, DeliveryOutcome, DeliveryStatus, Uploader};
 use crate::{Failure, Redactor, SessionId};
 
-/// How often the log has a sign of life while an agent works.
+/// Interval of heartbeat messages during a run.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_secs(1);
-/// So many orders wait at most; the hub keeps the others.
+/// Capacity of the command queue. The hub repeats commands that do not fit.
 const COMMAND_QUEUE: usize = 64;
 
-/// What to do about a run that an earlier shell did not finish.
+/// Handling of a run that an earlier runner did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnCrash {
-    /// Tell that it was broken off.
+    /// Report it as incomplete.
     #[default]
     Report,
-    /// Take up the conversation with the same prompt.
+    /// Resume the conversation with the same prompt.
     Resume,
-    /// Begin again with the same prompt.
+    /// Start over with the same prompt.
     Retry,
 }
 
-/// Everything that is decided before a shell begins.
+/// Configuration of a session.
 #[derive(Debug)]
 pub struct SessionConfig {
-    /// The session.
+    /// Session id.
     pub session: SessionId,
-    /// Where the log is kept.
+    /// Sabir's data directory, for the outbox.
     pub home: Home,
-    /// Where it is delivered.
+    /// Hub to deliver to.
     pub hub: Option<Hub>,
-    /// Where it is kept too.
+    /// Folder or bucket to deliver to.
     pub sink: Option<StorageSink>,
-    /// The files that it leaves.
+    /// Artifacts to upload.
     pub files: Option<ArtifactFinder>,
-    /// What is taken out of it.
+    /// Redacts secrets.
     pub redactor: Arc<Redactor>,
-    /// What messages tell of the session.
+    /// Session metadata in messages.
     pub options: Options,
-    /// The first prompt.
+    /// First prompt.
     pub prompt: Option<String>,
-    /// What to do about a run that was broken off.
+    /// Handling of an interrupted run.
     pub on_crash: OnCrash,
-    /// How long to wait for a further prompt; `None` for ever.
+    /// Time to wait for further prompts; `None` waits forever.
     pub wait: Option<Duration>,
-    /// How long to wait at the end for what is not acknowledged.
+    /// Time to wait at the end for acknowledgements.
     pub flush: Duration,
-    /// Told how delivery goes.
+    /// Receives delivery progress.
     pub status: watch::Sender<DeliveryStatus>,
 }
 
-/// What became of a session.
+/// Result of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionReport {
-    /// The last run, if there was one.
+    /// The last run.
     pub done: Option<Completion>,
-    /// The run was one of an earlier shell; this one delivered the rest.
+    /// The run was executed by an earlier runner; this one delivered the rest.
     pub earlier: bool,
-    /// What of the log was damaged at the beginning, and was repaired.
+    /// Repairs made when the outbox was opened.
     pub repair: Repair,
-    /// The number of the last message.
+    /// Sequence number of the last message.
     pub last: u64,
-    /// How many messages the hub has not acknowledged.
+    /// Number of messages not acknowledged by the hub.
     pub unsent: u64,
-    /// Why it takes no more.
+    /// Final refusal of the hub.
     pub refused: Option<Refusal>,
-    /// What went wrong with this machine's disk.
+    /// Failure of the outbox or of delivery.
     pub failure: Option<Failure>,
-    /// Why the sink does not have all of it.
+    /// Why the sink is incomplete.
     pub sink: Option<Failure>,
-    /// The artifacts that could not be brought.
+    /// Paths of artifacts that were not uploaded.
     pub artifacts: Vec<String>,
 }
 
-/// Runs a session to its end. Each thing that comes from `stop` asks for the end; the second one asks for it at once.
+/// Runs a session to its end. The first message on `stop` cancels the run and ends the session; the second does not wait for
+/// delivery.
 pub async fn run(config: SessionConfig, adapter: &mut dyn Adapter, stop: mpsc::Receiver<()>) -> Result<SessionReport, Failure> {
     let client = ClientInfo {
         agent: Some(adapter.name().to_owned()),
@@ -149,7 +150,7 @@ pub async fn run(config: SessionConfig, adapter: &mut dyn Adapter, stop: mpsc::R
     };
     session.adapter.on_init(&session.context)?;
     if recovered.run.is_some() && !recovered.delivered {
-        // An earlier shell told of them, and may not have brought them.
+        // An earlier runner announced them, but may not have uploaded them.
         session.collect_artifacts(false).await;
     }
     session.start(&config, recovered.run.as_ref());
@@ -158,7 +159,7 @@ pub async fn run(config: SessionConfig, adapter: &mut dyn Adapter, stop: mpsc::R
     session.finish(config.flush, &finish).await
 }
 
-/// The log of the session: that of this machine, or a new one where the hub says that it begins.
+/// Opens the outbox, or creates one after the last message known to the hub and the sink.
 async fn open(config: &SessionConfig, client: &ClientInfo) -> Result<Outbox, Failure> {
     if let Some(outbox) = Outbox::open(&config.home, &config.session)? {
         return Ok(outbox);
@@ -175,7 +176,7 @@ async fn open(config: &SessionConfig, client: &ClientInfo) -> Result<Outbox, Fai
         None => None,
     };
     let positions: Vec<Position> = at_hub.into_iter().chain(in_sink).collect();
-    // After everything that anybody has heard.
+    // After every message that any target has.
     let position = Position {
         epoch: positions.iter().map(|position| position.epoch).max().unwrap_or(Position::FIRST.epoch),
         after: positions.iter().map(|position| position.after).max().unwrap_or(Position::FIRST.after),
@@ -207,13 +208,13 @@ struct SessionRunner<'a> {
     handler: CommandHandler,
     run: Option<RunFuture>,
     uploader: Option<JoinHandle<DeliveryOutcome>>,
-    /// How delivery ended, once it has.
+    /// Outcome of delivery to the hub.
     delivery_outcome: Option<DeliveryOutcome>,
     sink_task: Option<JoinHandle<DeliveryOutcome>>,
-    /// The same for the sink.
+    /// Outcome of delivery to the sink.
     sink_outcome: Option<DeliveryOutcome>,
     files: Option<ArtifactFinder>,
-    /// Closed at the end.
+    /// Dropped at the end.
     artifacts_tx: Option<mpsc::UnboundedSender<ArtifactFile>>,
     artifact_task: JoinHandle<Vec<String>>,
     report: SessionReport,
@@ -222,7 +223,7 @@ struct SessionRunner<'a> {
 }
 
 impl SessionRunner<'_> {
-    /// What is to be done at the beginning, in view of what an earlier shell left.
+    /// Recovers what an earlier runner left, and starts the first run.
     fn start(&mut self, config: &SessionConfig, run: Option<&LastRun>) {
         let log = self.context.log.clone();
         if let Some(run) = run.filter(|run| !run.is_complete) {
@@ -239,7 +240,7 @@ impl SessionRunner<'_> {
                     OnCrash::Resume => (prompt.map(str::to_owned).or_else(|| run.prompt.clone()), false),
                 }
             }
-            // The same once more, and not everybody had heard the end: it is the end that is wanted.
+            // The same prompt again before everything was delivered: only delivery is wanted.
             Some(run) if !self.context.recovered.delivered && is_same(run) => {
                 if let Some((outcome, cause)) = recovery::run_outcome(run) {
                     self.report_earlier_run(outcome, cause);
@@ -270,7 +271,7 @@ impl SessionRunner<'_> {
         self.run = run;
     }
 
-    /// Goes on until there is nothing to do and nothing to wait for.
+    /// Drives runs until none is active and no prompt is awaited.
     async fn run_until_idle(&mut self, wait: Option<Duration>) -> Result<(), Failure> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -296,7 +297,7 @@ impl SessionRunner<'_> {
                     idle_since = Instant::now();
                 }
                 stop = self.stop.recv(), if self.stop_requests < 2 => {
-                    // Who can't ask any more, need not.
+                    // A closed channel counts as the last request.
                     self.stop_requests += if stop.is_some() { 1 } else { 2 };
                     if !is_idle && stop.is_some() {
                         self.adapter.on_cancel(&self.context, None);
@@ -316,7 +317,7 @@ impl SessionRunner<'_> {
         }
     }
 
-    /// Looks for files that the session leaves, and has them brought.
+    /// Finds artifacts, announces them if `announce`, and queues their upload.
     async fn collect_artifacts(&mut self, announce: bool) {
         let Some(files) = self.files.clone() else { return };
         let found = tokio::task::spawn_blocking(move || files.find()).await.unwrap_or_default();
@@ -325,7 +326,7 @@ impl SessionRunner<'_> {
                 self.context.log.artifact(&found.artifact);
             }
             if let Some(artifacts_tx) = &self.artifacts_tx {
-                // It is there for as long as we are.
+                // The receiver lives as long as this session.
                 let _ = artifacts_tx.send(found);
             }
         }
@@ -334,7 +335,7 @@ impl SessionRunner<'_> {
     fn command(&mut self, command: &Order) -> Result<(), Failure> {
         let (reply, effect) = self.handler.handle(command, &self.context, self.adapter)?;
         self.last_command.send_replace(self.handler.last_handled());
-        // Where it finds no room, the hub asks again, and is answered then.
+        // A dropped reply is sent again when the hub repeats the command.
         let _ = self.replies.try_send(reply);
         match effect {
             Effect::None => {}
@@ -344,7 +345,7 @@ impl SessionRunner<'_> {
         Ok(())
     }
 
-    /// Waits until everybody has heard everything, at most so long.
+    /// Waits for delivery, for at most `flush`.
     async fn finish(mut self, flush: Duration, finish: &watch::Sender<Option<Instant>>) -> Result<SessionReport, Failure> {
         let outbox = Arc::clone(self.context.log.outbox());
         self.report.failure = outbox.sync().err();
@@ -354,7 +355,7 @@ impl SessionRunner<'_> {
             tokio::select! {
                 outcome = task_finished(&mut self.uploader) => self.delivery_outcome = Some(outcome),
                 outcome = task_finished(&mut self.sink_task) => self.sink_outcome = Some(outcome),
-                // Who asks again does not want to wait.
+                // A second request ends the wait.
                 stop = self.stop.recv(), if self.stop_requests < 2 => {
                     self.stop_requests += if stop.is_some() { 1 } else { 2 };
                     if stop.is_some() {
@@ -386,7 +387,7 @@ impl SessionRunner<'_> {
     }
 }
 
-/// What is not in the sink when the time to deliver is over.
+/// Describes what the sink lacks.
 fn missing_in_sink(messages: u64) -> String {
     match messages {
         0 => "all messages are in the sink, but its messages.json is not complete".to_owned(),
@@ -395,7 +396,7 @@ fn missing_in_sink(messages: u64) -> String {
     }
 }
 
-/// The end of the work, if there is any.
+/// Completion of the current run; pending if there is none.
 async fn run_finished(run: &mut Option<RunFuture>) -> Completion {
     match run {
         Some(run) => run.await,
@@ -403,7 +404,7 @@ async fn run_finished(run: &mut Option<RunFuture>) -> Completion {
     }
 }
 
-/// The end of delivery, if it goes on.
+/// Outcome of a delivery task; pending if there is none.
 async fn task_finished(task: &mut Option<JoinHandle<DeliveryOutcome>>) -> DeliveryOutcome {
     let Some(handle) = task else { return std::future::pending().await };
     let outcome = handle.await;

@@ -1,4 +1,4 @@
-//! The one place where messages are made: events without their secrets, in the envelope, into the outbox.
+//! The session log: turns events into redacted envelope messages and appends them to the outbox.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -11,10 +11,10 @@ use sabir_protocol::envelope::notes::{Artifact, Order};
 use crate::redact::{EventRedactor, Redactor};
 use crate::{Failure, Outbox, now};
 
-/// Texts are sent in pieces of so many bytes: however they are escaped, a message with one is not too long for a hub.
+/// Longer texts are split, so that no message exceeds the hub's limit however it is escaped.
 const MAX_TEXT_BYTES: usize = 128 * 1024;
 
-/// The log of a session, as those see it who have something to tell. Clones write to the same log.
+/// Log of a session. Clones share one writer.
 #[derive(Debug, Clone)]
 pub struct SessionLog {
     outbox: Arc<Outbox>,
@@ -31,7 +31,7 @@ struct Writer {
 }
 
 impl SessionLog {
-    /// A log that goes on where the outbox ends. The options say what messages tell of the session.
+    /// A log that continues the outbox. `options` is the session's metadata in messages.
     pub fn new(outbox: Arc<Outbox>, redactor: Arc<Redactor>, options: Options) -> Self {
         let redact = |text: Option<String>| text.map(|text| redactor.text(&text).into_owned());
         let options = Options {
@@ -49,22 +49,22 @@ impl SessionLog {
         Self { outbox, redactor, options, writer: Arc::new(Mutex::new(writer)) }
     }
 
-    /// Where it is written.
+    /// Outbox of the session.
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.outbox
     }
 
-    /// A text without its secrets.
+    /// Redacts secrets in a text.
     pub fn redact(&self, text: &str) -> String {
         self.redactor.text(text).into_owned()
     }
 
-    /// A run begins. Its prompt is told, unless the log has it already.
+    /// Starts a run. Its prompt is written unless the log already has it.
     pub fn begin_run(&self, prompt: Option<&str>) {
         self.start_envelope(Options { prompt: prompt.map(|text| self.redact(text)), ..self.options.clone() });
     }
 
-    /// The rest of a run that an earlier shell did not finish; `events` whether its events are missing too.
+    /// Starts the missing rest of an earlier runner's run; `events` if its events are missing as well.
     pub(crate) fn resume_run(&self, agent: &str, events: bool) {
         self.start_envelope(Options { adapter: Some(agent.to_owned()), events, ..self.options.clone() });
     }
@@ -76,7 +76,7 @@ impl SessionLog {
         writer.redaction = EventRedactor::new(Arc::clone(&self.redactor));
     }
 
-    /// Something happened in the run.
+    /// Appends an event of the current run.
     pub fn event(&self, event: &Event<'_>) {
         let mut writer = self.lock();
         let Writer { envelope, redaction, lines } = &mut *writer;
@@ -84,40 +84,40 @@ impl SessionLog {
         self.append(writer);
     }
 
-    /// Something that belongs to a run of an earlier shell: its number stays.
+    /// Appends an event of an earlier runner's run, with its sequence number.
     pub(crate) fn append_verbatim(&self, event: &Event<'_>) {
         self.write(|envelope, lines| envelope.event(event, lines));
     }
 
-    /// The run is over.
+    /// Ends the current run.
     pub fn end_run(&self) {
         self.write(sabir_core::export::Exporter::end);
     }
 
-    /// What became of an order. It is on the disk when this comes back.
+    /// Records a command and its decision. Durable on return.
     pub fn command(&self, command: &Order<'_>) -> Result<(), Failure> {
         let text = self.redact(command.text);
         self.write(|envelope, lines| envelope.order(now(), &Order { text: &text, ..*command }, lines));
         self.outbox.sync()
     }
 
-    /// A line for people.
+    /// Appends a note for humans.
     pub fn note(&self, text: &str) {
         let text = self.redact(text);
         self.write(|envelope, lines| envelope.note(now(), &text, lines));
     }
 
-    /// What is known of a file.
+    /// Announces an artifact.
     pub fn artifact(&self, artifact: &Artifact) {
         self.write(|envelope, lines| envelope.artifact(now(), artifact, lines));
     }
 
-    /// A sign of life.
+    /// Appends a heartbeat.
     pub fn heartbeat(&self) {
         self.write(|envelope, lines| envelope.heartbeat(now(), lines));
     }
 
-    /// Ready when more can be taken without memory growing.
+    /// Backpressure: ready once appended messages do not accumulate in memory.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         self.outbox.journal().poll_room(context)
     }

@@ -1,19 +1,19 @@
-//! A folder or a bucket that has the log too.
+//! Delivery to a folder or an S3 bucket.
 //!
 //! ```text
 //!  PREFIX/sessions/SESSION/
-//!    epochs/00000001.json                                    who writes from when on: {writer, epoch, after}
+//!    epochs/00000001.json                                    epoch claim: {writer, epoch, after}
 //!    log/00000001-000000000001-000000000812-SHA256.jsonl     messages 1 to 812
-//!    messages.json, messages-0001.json, …                    the same, put together: at 50 MB, and at the end
+//!    messages.json, messages-0001.json, …                    compacted: a new part every 50 MB, and at the end
 //! ```
 //!
-//! A bucket has no append. So the log is there as segments that are made once and never changed, by creates that fail when the
-//! name is taken; the name has the hash of the bytes, so a create whose answer was lost is known to be ours once it is seen there: a
-//! store that answers 409 may have kept nothing. Where the log ends is what the list of names says.
+//! Object stores cannot append, so messages are stored as immutable segments by conditional create. The name contains the hash
+//! of the content: if a response is lost, the object is ours once a HEAD finds it (a 409 alone may mean that nothing was
+//! stored). The end of the log is derived from the listing.
 //!
-//! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
-//! so one who was thought dead may go on and does no harm, and stops when it sees the claim. What that one had told the hub and
-//! not yet brought here, the hub is asked for.
+//! A writer claims its epoch with the sequence number after which it writes. Messages of earlier epochs count only up to there,
+//! so a fenced writer does no harm, and stops when it sees the claim. Messages that the earlier writer delivered to the hub but
+//! not here are backfilled from the hub.
 
 mod artifacts;
 mod backfill;
@@ -43,31 +43,31 @@ use crate::timer::deadline_elapsed;
 use crate::uploader::DeliveryOutcome;
 use names::{EpochClaim, ObjectNames, Segment};
 
-/// A segment has so many messages, or bytes, at most, and waits for more for so long.
+/// A segment is written at this number of messages, size or age.
 const MAX_SEGMENT_MESSAGES: u32 = 5_000;
 const MAX_SEGMENT_BYTES: usize = 4 << 20;
 const MAX_SEGMENT_AGE: Duration = Duration::from_secs(5);
-/// So often a new log asks where it begins.
+/// Attempts to read the start position.
 const POSITION_ATTEMPTS: u32 = 5;
-/// `messages.json` is followed by another at this size.
+/// Size of a compacted part.
 const PART_BYTES: usize = 50_000_000;
 
-/// Where the log goes.
+/// A folder or bucket that stores the session.
 #[derive(Debug, Clone)]
 pub struct StorageSink {
     store: Arc<dyn ObjectStore>,
-    /// Where the store has its files, if they are on this machine.
+    /// Root of a local store.
     folder: Option<PathBuf>,
     names: ObjectNames,
-    /// For people.
+    /// Display name.
     title: String,
-    /// When a part is full.
+    /// Size of a compacted part.
     part_bytes: usize,
-    /// Who has what was written elsewhere and is missing here.
+    /// Source for backfilling.
     hub: Option<Hub>,
 }
 
-/// Why a sink takes no more for now, or at all.
+/// Why delivery stopped.
 enum SinkError {
     Retry,
     Refused(Refusal),
@@ -81,7 +81,7 @@ impl From<Error> for SinkError {
 }
 
 impl StorageSink {
-    /// A folder, which is made if it is not there.
+    /// A local folder, created if missing.
     pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("can't keep the log in {}: {error}", path.display()));
         let own = path.join("sessions").join(session.in_address());
@@ -93,14 +93,14 @@ impl StorageSink {
         Ok(Self { folder: Some(path.to_owned()), ..sink })
     }
 
-    /// A bucket of S3, or of what speaks like it. Where it is and who we are, the variables of AWS say.
+    /// A bucket of S3 or a compatible store, configured by the standard AWS environment variables.
     pub fn bucket(bucket: &str, prefix: &str, session: &SessionId) -> Result<Self, Failure> {
         crate::hub::install_crypto_provider();
         let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
             .iter()
             .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
         let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
-        // As `AmazonS3Builder::from_env` does; the keys are not in the environment any more.
+        // Like `AmazonS3Builder::from_env`, but [`protect`](sabir_run::secrets::protect) removed the keys from the environment.
         let variables = sabir_run::secrets::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name.starts_with("AWS_"))
@@ -118,32 +118,32 @@ impl StorageSink {
         Self { store, folder: None, names: ObjectNames::new(prefix, session), title, part_bytes: PART_BYTES, hub: None }
     }
 
-    /// Removes the access of others to what was written, where it is a file.
+    /// Restricts a local file and its folder to the owner.
     fn tighten(&self, name: &Path) {
         let Some(folder) = &self.folder else { return };
         let file = folder.join(name.as_ref());
         file.parent().into_iter().chain([file.as_path()]).for_each(private::tighten);
     }
 
-    /// The same with parts of another size.
+    /// Sets the size of compacted parts.
     #[must_use]
     pub fn with_part_bytes(self, bytes: usize) -> Self {
         Self { part_bytes: bytes, ..self }
     }
 
-    /// The same with a hub that has the session too.
+    /// Sets the hub to backfill from.
     #[must_use]
     pub fn with_hub(self, hub: Option<Hub>) -> Self {
         Self { hub, ..self }
     }
 
-    /// What it is, for people.
+    /// Display name.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Where a new log begins: after what is there. `None` when nothing is. What fails is tried a few times more: who begins
-    /// elsewhere than where the log ends is fenced later, so there is no beginning without an answer.
+    /// Start of a new outbox, after all stored messages; `None` if there are none. Errors are retried and then returned: a
+    /// runner with a wrong start would be fenced later.
     pub async fn start_position(&self) -> Result<Option<Position>, Failure> {
         let mut backoff = Backoff::default();
         for _ in 1..POSITION_ATTEMPTS {
@@ -164,7 +164,7 @@ impl StorageSink {
         Ok(claims.last().map(|claim| Position { epoch: claim.epoch + 1, after: last.max(claim.after) }))
     }
 
-    /// Delivers until the log is over and all of it is there.
+    /// Delivers until everything is stored after `finish` was set, its deadline passes, or the writer is fenced.
     pub async fn run(self, outbox: Arc<Outbox>, mut finish: watch::Receiver<Option<Instant>>) -> DeliveryOutcome {
         let mut reader = PageReader::new(Arc::clone(&outbox));
         let mut acked = None;
@@ -182,7 +182,7 @@ impl StorageSink {
                 Err(SinkError::Retry) => {}
             }
             if acked > before {
-                // It went well for a while, so it may again.
+                // Progress resets the backoff.
                 backoff = Backoff::default();
             }
             let delay = backoff.next_delay(fastrand::f64());
@@ -225,17 +225,17 @@ impl StorageSink {
                     since_compaction = 0;
                 }
             }
-            // Of a log whose disk failed, what is on it is all that comes.
+            // After a disk failure, only durable messages are delivered.
             if is_finishing && last >= outbox.last_durable() {
                 self.check_fence(outbox).await?;
                 return self.compact(true).await;
             }
-            // Who waits for the end of the time must get a turn.
+            // Lets the caller check the deadline.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until there is enough for a segment, or there has been something for long enough, or the end.
+    /// Waits until a segment is full, messages reach their maximum age, or delivery finishes.
     async fn wait_for_batch(&self, outbox: &Outbox, last: u64, finish: &mut watch::Receiver<Option<Instant>>) {
         let mut synced = outbox.synced();
         while outbox.last() <= last {
@@ -257,18 +257,18 @@ impl StorageSink {
         }
     }
 
-    /// Claims the epoch; the number of the last message that is there.
+    /// Claims the epoch. Returns the last stored sequence number.
     async fn claim(&self, outbox: &Outbox) -> Result<u64, SinkError> {
         let (claims, segments) = (self.claims().await?, self.segments().await?);
         let stored = names::last(&claims, &segments);
         if let Some(claim) = claims.iter().find(|claim| claim.epoch >= outbox.epoch()) {
-            // Our own claim, before the connection was lost.
+            // Our claim, from before a disconnect.
             let is_own = claim.writer == outbox.writer() && claim.epoch == outbox.epoch();
             return if is_own { Ok(stored.max(claim.after)) } else { Err(fenced(claim.epoch)) };
         }
-        // What an earlier version cut in the middle of messages is written again.
+        // Messages that an earlier version cut at line breaks are stored again.
         let stored = stored.min(self.last_valid(&claims, &segments).await?.max(outbox.after()));
-        // A log that went on elsewhere is here up to where the hub can tell the rest; else it goes on with a gap.
+        // A session continued from another machine is stored without a gap if the hub can backfill.
         let is_contiguous = stored >= outbox.after() || self.can_backfill(stored).await?;
         let after = if is_contiguous { stored } else { outbox.after() };
         let own = EpochClaim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after, checked: true };
@@ -280,7 +280,7 @@ impl StorageSink {
         }
     }
 
-    /// Nobody has claimed a later epoch.
+    /// Checks that no later epoch is claimed.
     async fn check_fence(&self, outbox: &Outbox) -> Result<(), SinkError> {
         let claims = self.claim_names().await?;
         match claims.iter().find(|epoch| **epoch > outbox.epoch()) {
@@ -289,7 +289,7 @@ impl StorageSink {
         }
     }
 
-    /// Makes a segment.
+    /// Stores a segment.
     async fn put_segment(&self, outbox: &Outbox, page: &Page) -> Result<(), SinkError> {
         let segment = Segment { epoch: outbox.epoch(), first: page.first, last: page.last(), sha256: sha256(&page.lines) };
         let name = self.names.segment(&segment).ok_or_else(invalid_name)?;
@@ -299,8 +299,8 @@ impl StorageSink {
         }
     }
 
-    /// Whether an object that the store says it has is there. Its name has the hash of its bytes, so it is ours then: an answer was
-    /// lost, and that is all. A store also answers 409 when two requests got in each other's way, and then there may be nothing.
+    /// Verifies that an object exists that the store reported as existing. Its name contains the hash of its content, so it is
+    /// ours and only a response was lost. A store may also answer 409 for concurrent requests and store nothing.
     async fn verify_object(&self, name: &Path, size: usize) -> Result<(), SinkError> {
         match self.store.head(name).await {
             Ok(found) if found.size == size as u64 => Ok(()),
@@ -312,7 +312,7 @@ impl StorageSink {
         }
     }
 
-    /// The last message before the first line that is none. Only segments of versions that did not validate are read.
+    /// Last message before the first invalid line. Reads only segments of versions that did not validate.
     async fn last_valid(&self, claims: &[EpochClaim], segments: &[Segment]) -> Result<u64, SinkError> {
         let is_checked = |epoch| claims.iter().any(|claim| claim.epoch == epoch && claim.checked);
         for segment in segments.iter().filter(|segment| !is_checked(segment.epoch)) {
@@ -320,8 +320,8 @@ impl StorageSink {
             let name = self.names.segment(segment).ok_or_else(invalid_name)?;
             let bytes = self.store.get(&name).await?.bytes().await?;
             let lines = bytes.split(|byte| *byte == b'\n');
-            let mut numbered_lines = (segment.first..=to).zip(lines);
-            let wrong = numbered_lines.find(|(seq, line)| read::check(line, self.names.session()) != Ok(*seq));
+            let mut lines_by_seq = (segment.first..=to).zip(lines);
+            let wrong = lines_by_seq.find(|(seq, line)| read::check(line, self.names.session()) != Ok(*seq));
             if let Some((seq, _)) = wrong {
                 return Ok(seq - 1);
             }
@@ -344,7 +344,7 @@ impl StorageSink {
         Ok(epochs)
     }
 
-    /// All claims, the earliest first.
+    /// All claims, by epoch.
     async fn claims(&self) -> Result<Vec<EpochClaim>, Error> {
         let mut claims = Vec::new();
         for name in self.claim_names().await?.into_iter().filter_map(|epoch| self.names.claim(epoch)) {
@@ -376,7 +376,7 @@ fn unsent(outbox: &Outbox, acked: Option<u64>) -> DeliveryOutcome {
     DeliveryOutcome::Unsent(outbox.last().saturating_sub(acked.unwrap_or(outbox.after())))
 }
 
-/// The hash of bytes, in hexadecimal.
+/// SHA-256 in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }

@@ -34,7 +34,7 @@ pub struct DeliveryStatus {
     pub error: Option<String>,
 }
 
-/// How delivery to one target ended.
+/// Outcome of delivery to one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// Every message is acknowledged.

@@ -47,7 +47,7 @@ impl Deadlines {
         self.exited = Some((Instant::now(), grace));
     }
 
-    /// Whether the drain period is over.
+    /// Returns whether the drain period is over.
     pub(super) fn drain_elapsed(&self) -> bool {
         self.exited.is_some_and(|(at, grace)| Instant::now() >= at + grace)
     }

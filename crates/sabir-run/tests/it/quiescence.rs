@@ -23,7 +23,7 @@ impl Alive {
         Self(OpenOptions::new().read(true).custom_flags(nonblocking).open(path).expect("opened"))
     }
 
-    /// Whether a process that holds it is alive.
+    /// Returns whether a process that holds it is alive.
     fn is_held(&mut self) -> bool {
         match self.0.read(&mut [0; 64]) {
             Ok(count) => count > 0,

@@ -1,4 +1,4 @@
-//! The agents of the table, as adapters.
+//! Adapter for agents of the registry.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,43 +17,43 @@ use super::{Adapter, AdapterContext, AgentInput, Completion, InputRejected, RunF
 use crate::Failure;
 use crate::session_log::SessionLog;
 
-/// What is asked of a run.
+/// A prompt to be turned into a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptRequest {
-    /// What the agent is to do.
+    /// Text of the prompt.
     pub prompt: String,
-    /// The session_id that it belongs to, in the agent's own id; `None` for what the command line says.
+    /// The agent's session id to resume; `None` for what the command line requests.
     pub resume: Option<String>,
-    /// The id of the run.
+    /// Id of the run.
     pub run_id: RunId,
 }
 
-/// A plan, and who else wants to hear of the run.
+/// Configuration of a run, and an optional observer.
 pub struct PlannedRun {
-    /// What is executed, and how.
+    /// Configuration of the run.
     pub config: RunConfig,
-    /// Hears events and lines as they are, with their secrets.
+    /// Receives unredacted events and lines.
     pub observer: Option<Box<dyn RunSink>>,
 }
 
-/// Makes plans.
+/// Turns prompts into run configurations.
 pub type RunPlanner = Box<dyn Fn(PromptRequest) -> Pin<Box<dyn Future<Output = Result<PlannedRun, Failure>>>>>;
 
-/// An agent of the table: each prompt is a run of its command line, later ones take up the session_id.
+/// Runs an agent of the registry: every prompt is one run of its CLI, and later prompts resume the conversation.
 pub struct AgentAdapter {
     agent: Arc<Agent>,
     planner: Rc<RunPlanner>,
     cancel: CancelHandle,
     session_id: SharedSessionId,
-    /// A prompt was taken.
+    /// A prompt was accepted before.
     has_run: bool,
 }
 
-/// The agent's own id of the session_id, once it is known.
+/// The agent's own session id, once known.
 type SharedSessionId = Arc<Mutex<Option<String>>>;
 
 impl AgentAdapter {
-    /// The adapter of an agent.
+    /// An adapter for `agent`.
     pub fn new(agent: Arc<Agent>, planner: RunPlanner) -> Self {
         let (cancel, session_id) = (CancelHandle::default(), SharedSessionId::default());
         Self { agent, planner: Rc::new(planner), cancel, session_id, has_run: false }
@@ -69,7 +69,7 @@ impl Adapter for AgentAdapter {
         self.agent.id.as_str()
     }
 
-    /// A session_id of an earlier shell goes on.
+    /// Resumes the conversation of an earlier runner.
     fn on_init(&mut self, context: &AdapterContext) -> Result<(), Failure> {
         if let Some(run) = &context.recovered.run {
             self.has_run = true;
@@ -137,7 +137,7 @@ async fn run(
     Completion { outcome: result.outcome, cause: result.cause, killed: result.killed }
 }
 
-/// Tells what a run tells to the log, and to whoever else wants it.
+/// Writes events to the session log and the observer.
 struct AdapterSink {
     log: SessionLog,
     observer: Option<Box<dyn RunSink>>,
@@ -145,7 +145,7 @@ struct AdapterSink {
     recheck: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-/// How often a disk that takes nothing is looked at again.
+/// Interval at which a stalled disk is polled.
 const DISK_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl RunSink for AdapterSink {
@@ -175,7 +175,7 @@ impl RunSink for AdapterSink {
 
     fn poll_ready(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
         while self.log.poll_ready(context).is_pending() {
-            // A disk that does not answer wakes nobody.
+            // A stalled disk does not wake the task.
             let timer = self.recheck.get_or_insert_with(|| Box::pin(tokio::time::sleep(DISK_RECHECK_INTERVAL)));
             ready!(timer.as_mut().poll(context));
             self.recheck = None;

@@ -16,7 +16,7 @@ fn connection_reset() -> Disconnect {
     Disconnect::Broken("gone".to_owned())
 }
 
-/// The wait that follows, at the longest.
+/// Maximum delay before reconnecting.
 fn wait(machine: &mut StateMachine, reason: &Disconnect, now: Instant) -> Duration {
     match machine.handle_disconnect(reason, now, 1.0) {
         Retry::At(at) => at - now,
@@ -38,7 +38,7 @@ fn send_window_closes_at_four_batches_and_reopens_on_ack() {
     assert_eq!(machine.handle_frame(FromHub::Ack { last: 30 }, now), Received::Acked);
     assert_eq!((machine.acked(), machine.sent()), (30, 50));
     assert_eq!(machine.send_window().map(|window| window.first), Some(51));
-    // Acks that say nothing new, or what can't be.
+    // Repeated and impossible acks.
     for last in [0, 30, 29, 51, u64::MAX] {
         assert_eq!(machine.handle_frame(FromHub::Ack { last }, now), Received::Nothing);
     }
@@ -79,7 +79,7 @@ fn backoff_grows_until_ack() {
     let waits: Vec<f64> = (0..8).map(|_| wait(&mut machine, &connection_reset(), now).as_secs_f64()).collect();
     assert_eq!(waits, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
     assert_eq!(machine.handle_disconnect(&connection_reset(), now, 0.0), Retry::At(now), "the wait is random from nothing on");
-    // A welcome alone does not make it short again: a hub may welcome and fall over.
+    // A welcome does not reset the backoff: the hub may crash right after it.
     machine.handle_welcome(Transport::WebSocket, &welcome(0), now);
     assert_eq!(wait(&mut machine, &connection_reset(), now), Duration::from_secs(30));
     machine.handle_welcome(Transport::WebSocket, &welcome(0), now);

@@ -1,4 +1,4 @@
-//! Reads messages that may be told to others: what is on the disk, and nothing else.
+//! Reads durable messages for delivery.
 
 use std::sync::Arc;
 
@@ -9,47 +9,47 @@ use sabir_store::{Cursor, Kind, Reader};
 use super::Outbox;
 use crate::Failure;
 
-/// Messages that follow each other.
+/// Consecutive messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The number of the first.
+    /// Sequence number of the first.
     pub first: u64,
-    /// How many there are.
+    /// Number of messages.
     pub count: u32,
-    /// They, each with a line feed.
+    /// The messages, newline-terminated.
     pub lines: Vec<u8>,
 }
 
 impl Page {
-    /// The number of the last.
+    /// Sequence number of the last.
     pub fn last(&self) -> u64 {
         self.first + u64::from(self.count) - 1
     }
 }
 
-/// A reader of an outbox. It holds no message but those of a page and the one after it.
+/// Sequential reader of an outbox. Buffers at most one message beyond a page.
 #[derive(Debug)]
 pub struct PageReader {
     outbox: Arc<Outbox>,
     reader: Option<Reader>,
-    /// The number of the message that the reader comes to next.
+    /// Sequence number of the next message.
     next: u64,
-    /// It was read already and does not belong to the last page.
+    /// A message that was read but did not fit into the last page.
     pending: Option<Kept>,
-    /// The number of the record before the next one; `None` before the first.
+    /// Record number before the next record; `None` at the beginning.
     before: Option<u64>,
     /// Records are missing before the next message.
     has_gap: bool,
 }
 
 impl PageReader {
-    /// A reader that stands nowhere yet.
+    /// A reader without a position.
     pub fn new(outbox: Arc<Outbox>) -> Self {
         Self { outbox, reader: None, next: 0, pending: None, before: None, has_gap: false }
     }
 
-    /// The messages from `first` on, as many as are there and fit; one that is larger than all of it comes alone. `None`: not
-    /// there yet.
+    /// Reads messages from `first` on, up to the given limits (a single larger message is returned alone). `None` if none is
+    /// durable yet.
     pub fn read_page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
         if first <= self.outbox.after() {
             let what = format!("message {first} is asked for, and the log on this machine begins after {}", self.outbox.after());
@@ -64,7 +64,7 @@ impl PageReader {
             let record = match self.next_message(synced) {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                // What is before the damage is right. The next page says what is wrong.
+                // Return the messages before the damage; the next call reports it.
                 Err(_) if page.count > 0 => {
                     self.reader = None;
                     break;
@@ -98,7 +98,7 @@ impl PageReader {
         Ok(())
     }
 
-    /// The next message, if it is on the disk.
+    /// The next durable message.
     fn next_message(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
         if let Some(pending) = self.pending.take() {
             if pending.cursor <= synced {
@@ -116,7 +116,7 @@ impl PageReader {
             if record.kind != Kind::Message {
                 continue;
             }
-            // Messages are counted, so one that is missing would give its number to the next one.
+            // Messages are numbered by counting, so check the number after a gap.
             if self.has_gap && read::check(record.payload, self.outbox.session().as_str()) != Ok(self.next) {
                 let what = format!("the outbox is damaged: message {} can't be read", self.next);
                 return Err(

@@ -1,4 +1,4 @@
-//! What an earlier shell left in a log.
+//! Recovery scan: derives the state of a session from its outbox.
 
 use memchr::memmem::Finder;
 use sabir_core::event::{EventKind, Final, Session, Started};
@@ -10,48 +10,48 @@ use super::repair::{MessageAssembler, Rebuild, Repair, Slot, SlotVisitor};
 use super::{INDEX_INTERVAL, IndexEntry, Meta, SCHEMA};
 use crate::Failure;
 
-/// What was in a log when it was opened.
+/// State of an outbox when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutboxState {
-    /// The number of the last message.
+    /// Sequence number of the last message.
     pub last: u64,
-    /// The number of the last order that was dealt with.
+    /// Number of the last command handled.
     pub last_command: u64,
     /// The last run.
     pub run: Option<LastRun>,
-    /// Everybody had taken all of it when the earlier shell ended.
+    /// The earlier runner had delivered everything.
     pub delivered: bool,
 }
 
-/// The last run of a log.
+/// The last run in an outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LastRun {
-    /// Its id in the events.
+    /// Run id in its events.
     pub run_id: String,
-    /// The agent.
+    /// Agent id.
     pub agent: String,
-    /// How many events it has.
+    /// Number of events.
     pub events: u64,
-    /// The agent's own id of the conversation.
+    /// The agent's own session id.
     pub agent_session: Option<String>,
-    /// What the agent was pending_prompt, if that is in the log.
+    /// Prompt, if logged.
     pub prompt: Option<String>,
-    /// Its answer.
+    /// Final answer.
     pub answer: Option<String>,
-    /// Its `exited` event, as JSON.
+    /// The `exited` event as JSON.
     pub exited: Option<String>,
-    /// Its last message is there too. A run that has exited and is not is_complete misses only what follows from its events.
+    /// The run's last message is present. A run with `exited` that is not complete lacks only derived messages.
     pub is_complete: bool,
 }
 
 impl LastRun {
-    /// The shell was gone before the run was.
+    /// The runner was killed during the run.
     pub fn is_interrupted(&self) -> bool {
         self.exited.is_none()
     }
 }
 
-/// Whether there is any record.
+/// Returns whether there is any record.
 pub(super) fn has_records(folder: &RunFolder) -> Result<bool, Failure> {
     let mut reader = Reader::of(folder.clone())?;
     let first = reader.next().map_err(|error| unreadable(folder, &error))?;
@@ -62,20 +62,20 @@ fn unreadable(folder: &RunFolder, error: &std::io::Error) -> Failure {
     Failure::delivery(format!("can't read the log in {}: {error}", folder.path().display()))
 }
 
-/// A log as it was found.
+/// Result of a scan.
 pub(super) struct ScannedOutbox {
     pub(super) meta: Meta,
     pub(super) state: OutboxState,
     pub(super) index: Vec<IndexEntry>,
-    /// The record before the first message that counts: the last rebuild that was finished.
+    /// Record before the first valid message: the last finished rebuild.
     pub(super) origin: Cursor,
-    /// It has to be rebuild before it is read.
+    /// Needs a rebuild before it can be read.
     pub(super) is_damaged: bool,
-    /// Bytes at the end that are no record.
+    /// Unreadable bytes at the end.
     pub(super) torn_bytes: u64,
 }
 
-/// A section of a log: all of it, or a rebuild.
+/// A section of the outbox: all of it, or a rebuild.
 struct Section {
     meta: Meta,
     origin: Cursor,
@@ -91,7 +91,7 @@ impl Section {
         Self { meta, origin, messages, scanner, index: Vec::new() }
     }
 
-    /// Hands what stands there to `visit`, with all that it is meta to.
+    /// Calls `visit` with the assembler and a visitor that updates the state and index of this section.
     fn with(
         &mut self,
         before: Cursor,
@@ -112,7 +112,7 @@ impl Section {
     }
 }
 
-/// Reads a log from its beginning.
+/// Scans an outbox from its beginning.
 pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOutbox, Failure> {
     let (mut log, mut rebuild): (Option<Section>, Option<Section>) = (None, None);
     let mut before = Cursor::START;
@@ -156,7 +156,7 @@ pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOut
     Ok(ScannedOutbox { meta, state: scanner.state, index, origin, is_damaged: messages.is_damaged, torn_bytes })
 }
 
-/// Hands out the messages of a damaged log once more, up to that epoch, and says what is missing.
+/// Passes all messages of a damaged outbox before `epoch` to `visit_slot`. Returns the repair.
 pub(super) fn replay(
     folder: &RunFolder,
     log: &ScannedOutbox,
@@ -164,7 +164,7 @@ pub(super) fn replay(
     visit_slot: &mut SlotVisitor<'_>,
 ) -> Result<Repair, Failure> {
     let mut messages = MessageAssembler::new(&log.meta);
-    // A rebuild that was not finished does not count.
+    // Unfinished rebuilds are ignored.
     let mut is_counted = true;
     each_record(folder, log.origin, |record, missing| {
         if record.cursor.epoch >= epoch {
@@ -187,7 +187,7 @@ pub(super) fn replay(
     Ok(messages.repair)
 }
 
-/// Calls `visit` with each record after that one, and how many records are missing before it. Returns what can't be read.
+/// Calls `visit` with each record after `after` and the number of records missing before it. Returns the damage.
 fn each_record(
     folder: &RunFolder,
     after: Cursor,
@@ -196,7 +196,7 @@ fn each_record(
     let mut reader = if after == Cursor::START { Reader::of(folder.clone())? } else { Reader::resume_in(folder.clone(), after)? };
     let mut before = (after != Cursor::START).then_some(after.seq);
     while let Some(record) = reader.next().map_err(|error| unreadable(folder, &error))? {
-        // A log that does not begin at the beginning does not miss what was before it.
+        // Records before the first one are not missing.
         let missing = before.map_or(0, |before| record.cursor.seq.saturating_sub(before + 1));
         before = Some(record.cursor.seq);
         visit(&record, missing)?;
@@ -210,14 +210,14 @@ fn missing_meta(folder: &RunFolder) -> Failure {
         .hint("move the folder away; the next `sabir shell` of the session goes on after what the hub has")
 }
 
-/// Looks only at what can matter: most of a log are pieces of speech and output.
+/// Derives the state. Parses only relevant messages; most are text and output deltas.
 struct StateScanner {
     relevant: [Finder<'static>; 4],
     command: Finder<'static>,
     event: Finder<'static>,
     events: Events,
     state: OutboxState,
-    /// A prompt that came before the run which it began.
+    /// A prompt that precedes the run it starts.
     pending_prompt: Option<String>,
 }
 
@@ -236,7 +236,7 @@ impl StateScanner {
     fn message(&mut self, payload: &[u8]) -> Result<(), Failure> {
         let is_event = self.event.find(payload).is_some();
         if is_event && let Some(run) = &mut self.state.run {
-            // Of an event in pieces, the first counts.
+            // A split event is counted once, by its first piece.
             let is_later_piece = memchr::memmem::rfind(payload, br#""partial":{"#)
                 .is_some_and(|at| memchr::memmem::find(&payload[at..], br#""index":0,"#).is_none());
             run.events += u64::from(!is_later_piece);
@@ -255,13 +255,13 @@ impl StateScanner {
         self.state.last_command = self.state.last_command.max(message.order().unwrap_or(0));
         match (message.r#type.as_ref(), message.phase()) {
             ("prompt", _) if message.text().is_some() => match &mut self.state.run {
-                // The prompt of a run follows its `init`; that of an order comes before it.
+                // The prompt of a run follows its `init`; that of a command precedes it.
                 Some(run) if !run.is_complete && run.prompt.is_none() => run.prompt = message.text(),
                 _ => self.pending_prompt = message.text(),
             },
             ("init", _) => {
                 let previous = self.state.run.take().unwrap_or_default();
-                // What a later shell adds to a run that was broken off begins like a run.
+                // A recovered run also starts with `init`.
                 let prompt = self.pending_prompt.take().or(previous.prompt.filter(|_| !previous.is_complete));
                 self.state.run = Some(LastRun { prompt, agent_session: previous.agent_session, ..LastRun::default() });
             }

@@ -1,8 +1,7 @@
-//! Repairs a damaged outbox: finds the messages that can be read, and copies them behind the damage.
+//! Repair of damaged outboxes: collects the readable messages and appends copies of them.
 //!
-//! Two things damage an outbox. A disk changes or loses bytes: then records are missing, and the numbers of the messages around
-//! the gap tell which. And versions before this one wrote messages with raw line breaks as one record per line: their pieces
-//! follow each other and are joined again.
+//! Two kinds of damage occur. A disk changes or loses bytes: records are missing, and the sequence numbers around the gap
+//! identify them. Earlier versions wrote messages with raw line breaks as one record per line: consecutive pieces are joined.
 
 use std::ops::RangeInclusive;
 
@@ -15,24 +14,24 @@ use serde::{Deserialize, Serialize};
 use super::{Meta, millis, put_meta, recover};
 use crate::{Failure, now};
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repair {
-    /// The numbers of messages that are lost. An error message stands in the place of each.
+    /// Sequence numbers of lost messages, each replaced by an error message.
     pub lost: Vec<RangeInclusive<u64>>,
-    /// How many messages were joined from their pieces.
+    /// Number of messages joined from pieces.
     pub restored: u64,
-    /// How many bytes at the end can't be read: a crash in the middle of a write, or a damaged disk.
+    /// Unreadable bytes at the end: a crash during a write, or a damaged disk.
     pub torn_bytes: u64,
 }
 
 impl Repair {
-    /// Whether there was nothing to do.
+    /// Returns whether no repair was needed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How many messages are lost.
+    /// Number of lost messages.
     pub fn lost_count(&self) -> u64 {
         self.lost.iter().map(|range| range.end() - range.start() + 1).sum()
     }
@@ -68,43 +67,43 @@ impl std::fmt::Display for Repair {
     }
 }
 
-/// A step of a rebuild, as its meta records say it. One that was broken off has no second step, and does not count.
+/// Meta records around a rebuild. A rebuild without `Done` is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Rebuild {
-    /// The copies follow.
+    /// Copies follow.
     Begun,
-    /// All of them were written.
+    /// All copies are written.
     Done,
 }
 
-/// The longest message that is joined from pieces.
+/// Maximum size of a joined message.
 const MAX_JOINED_BYTES: usize = 4 << 20;
-/// A number that is further ahead than this is not one of ours.
+/// Larger jumps of the sequence number are treated as corruption.
 const MAX_GAP: u64 = 1 << 20;
 
-/// A message with the next number, or nothing in its place.
+/// One sequence number: a message, or a lost one.
 pub(super) enum Slot<'a> {
     Message(&'a [u8]),
     Lost,
 }
 
-/// Receives the messages of a log in the order of their numbers, without a gap.
+/// Receives messages in order, without gaps.
 pub(super) type SlotVisitor<'t> = dyn FnMut(Slot<'_>) -> Result<(), Failure> + 't;
 
-/// Makes messages of the records of a log.
+/// Assembles messages from records.
 #[derive(Debug)]
 pub(super) struct MessageAssembler {
     session: SessionId,
-    /// The number that comes next.
+    /// Next sequence number.
     next: u64,
-    /// Records of this opening were validated when they were appended.
+    /// Messages of this epoch were validated when appended.
     is_checked: bool,
-    /// Records that are missing since the last message.
+    /// Records missing since the last message.
     missing: u64,
-    /// Records that are no message by themselves.
+    /// Records that are not messages by themselves.
     pieces: Vec<u8>,
-    /// Records are not what readers may be given.
+    /// The records differ from what readers expect.
     pub(super) is_damaged: bool,
     pub(super) repair: Repair,
 }
@@ -122,14 +121,14 @@ impl MessageAssembler {
         }
     }
 
-    /// The log was opened once more.
+    /// Starts the next epoch.
     pub(super) fn start_epoch(&mut self, meta: &Meta, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         self.join_pieces(visit)?;
         self.is_checked = meta.checked;
         Ok(())
     }
 
-    /// Records are missing here.
+    /// Reports missing records.
     pub(super) fn missing(&mut self, records: u64) {
         self.missing += records;
     }
@@ -160,7 +159,7 @@ impl MessageAssembler {
         }
     }
 
-    /// There are no more records: what may have stood at the end is lost.
+    /// Ends assembly. Pieces and missing records at the end are lost messages.
     pub(super) fn end(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         self.join_pieces(visit)?;
         let lost = self.missing + u64::from(!std::mem::take(&mut self.pieces).is_empty());
@@ -169,7 +168,7 @@ impl MessageAssembler {
 
     fn accept(&mut self, seq: u64, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         if seq < self.next {
-            // It is there twice.
+            // A duplicate.
             self.is_damaged = true;
             return Ok(());
         }
@@ -196,7 +195,7 @@ impl MessageAssembler {
         Ok(())
     }
 
-    /// Makes one message of the pieces, if they are all there.
+    /// Joins the pieces to a message, if they are complete.
     fn join_pieces(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         let joined = if self.pieces.is_empty() { None } else { std::str::from_utf8(&self.pieces).ok().and_then(RawJson::parse) };
         let Some(json) = joined else { return Ok(()) };
@@ -207,7 +206,7 @@ impl MessageAssembler {
     }
 }
 
-/// Copies all messages that can be read to the end of the journal, which is open for its next epoch.
+/// Appends copies of all readable messages to the journal, which is open for its next epoch.
 pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::ScannedOutbox) -> Result<Repair, Failure> {
     let meta = Meta { checked: true, delivered: false, ..log.meta.clone() };
     put_meta(journal, &Meta { rebuild: Some(Rebuild::Begun), ..meta.clone() })?;
@@ -233,7 +232,7 @@ pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::Scan
     Ok(repair)
 }
 
-/// A message of the runner about its own log, with a number that would be missing.
+/// A log message of the runner itself.
 pub(crate) fn runner_message(session: &str, seq: u64, level: &str, command: Option<u64>, text: &str) -> Vec<u8> {
     let message = serde_json::json!({
         "id": uuid::Uuid::new_v4().to_string(),

@@ -1,21 +1,21 @@
-//! The ways in which a secret is written.
+//! Encoded forms of known secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::unescape;
 
-/// Shorter pieces would be found everywhere.
+/// Shorter literals would match everywhere.
 const MIN_FORM_BYTES: usize = 6;
 
-/// What is looked for in a text as it is: the secret, as JSON writes it (in a string, and in a string of a string) and as addresses
-/// do, and the base64 of anything that it stands in, once and twice.
+/// Forms to find in verbatim text: the value; in a JSON string, once and twice; percent-encoded; and the base64 of any text
+/// that contains it, once and twice.
 pub(super) fn encoded_forms(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let escaped = escape(value);
     forms.push(escape(&escaped).into_bytes());
     forms.push(escaped.into_bytes());
-    // Some writers escape every slash.
+    // Some encoders escape every slash.
     forms.push(value.replace('/', "\\/").into_bytes());
     for (upper, space) in [(true, "%20"), (false, "%20"), (true, "+")] {
         forms.push(percent_encode(value, upper, space));
@@ -27,9 +27,9 @@ pub(super) fn encoded_forms(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// What is looked for in a text without its escapes.
+/// Forms to find in unescaped text.
 pub(super) fn unescaped_forms(value: &str) -> Vec<Vec<u8>> {
-    // A form of a web page writes a space as a plus sign.
+    // HTML forms encode a space as a plus sign.
     let mut forms = vec![unescape::canonical(value.as_bytes()), unescape::canonical(value.replace(' ', "+").as_bytes())];
     let once = base64(value.as_bytes());
     forms.extend(once.iter().flat_map(|once| base64(once)));
@@ -38,12 +38,12 @@ pub(super) fn unescaped_forms(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// The letters that are the same in the base64 of every text in which the value stands, at each of the three offsets.
+/// Base64 letters common to every text that contains the value, at each of the three offsets.
 fn base64(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for offset in 0..3 {
         let padded = [&[0; 2][..offset], value].concat();
-        // Letters that hold bits of what stands before or after are not the secret's.
+        // Letters that mix in neighbouring bytes are excluded.
         let (from, to) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let text = engine.encode(&padded);

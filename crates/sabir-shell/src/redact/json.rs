@@ -1,20 +1,19 @@
-//! Secrets in JSON texts: the arguments of tools.
+//! Redaction of JSON texts, such as tool arguments.
 
 use serde_json::Value;
 
 use super::{Kinds, Redactor};
 
-/// The JSON text without its secrets; `None` when there are none.
+/// Redacts a JSON text; `None` if it has no secrets.
 pub(super) fn redact(redactor: &Redactor, text: &str) -> Option<String> {
     let plain = redactor.redact_text(text, Kinds::All);
-    // Without an escape, what stands in the strings is what stands in the text.
+    // Without escapes, strings equal their source text.
     if plain.is_none() && memchr::memchr(b'\\', text.as_bytes()).is_none() {
         return None;
     }
     let Ok(mut value) = serde_json::from_str::<Value>(text) else { return plain };
     if !redact_value(redactor, &mut value) {
-        // What the text has and its strings have not is a key that was cut by an escape; the text is right as it is only if it is
-        // JSON still.
+        // The text matched but no string did: a match across an escape. Keep it only if the result is valid JSON.
         return plain.filter(|plain| serde_json::from_str::<serde::de::IgnoredAny>(plain).is_ok());
     }
     serde_json::to_string(&value).ok()
@@ -30,7 +29,7 @@ fn redact_value(redactor: &Redactor, value: &mut Value) -> bool {
             }
             changed
         }
-        // A number that is a secret becomes a text.
+        // A secret number becomes a string.
         Value::Number(number) => {
             let new = redactor.redact_text(&number.to_string(), Kinds::KnownSecrets);
             let changed = new.is_some();

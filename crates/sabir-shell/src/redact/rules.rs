@@ -1,36 +1,36 @@
-//! The forms of keys: how each prefixes, and what must follow.
+//! Rules for strings that look like keys: a prefix and what must follow it.
 
 mod patterns;
 
 use patterns::{Suffix, alphanumeric, base64_letter, hex, name_letter, upper_or_digit, url_letter};
 
-/// One form.
+/// Rule for one kind of key.
 #[derive(Debug)]
 pub struct Rule {
-    /// What stands in the mark.
+    /// Name in the marker.
     pub name: &'static str,
-    /// The letters that it prefixes with.
+    /// Prefixes of the key.
     pub(super) prefixes: &'static [&'static str],
-    /// It does not begin in the middle of a word.
+    /// The prefix must not start within a word.
     at_word_start: bool,
     suffix: Suffix,
 }
 
-/// A place where a rule's first letters stand.
+/// A place where a prefix occurs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'t> {
     pub(super) bytes: &'t [u8],
-    /// The byte before all of them.
+    /// Byte before the text.
     pub(super) before: Option<u8>,
-    /// Nothing more comes.
+    /// No more text follows.
     pub(super) is_final: bool,
-    /// Where the letters begin.
+    /// Start of the prefix.
     pub(super) start: usize,
-    /// Where they end.
+    /// End of the prefix.
     pub(super) after: usize,
 }
 
-/// Whether it is a secret.
+/// Result of evaluating a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Match {
     No,
@@ -38,7 +38,7 @@ pub(super) enum Match {
         from: usize,
         to: usize,
     },
-    /// What comes next decides.
+    /// Further text decides.
     Undecided,
 }
 
@@ -57,11 +57,11 @@ impl Rule {
         Self { name, prefixes, at_word_start, suffix }
     }
 
-    /// Whether the form may begin here.
+    /// Returns whether a prefix may start at `at`.
     pub(super) fn may_start(&self, bytes: &[u8], before: Option<u8>, at: usize) -> bool {
         let previous = at.checked_sub(1).map_or(before, |index| bytes.get(index).copied());
         !self.at_word_start || !previous.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            // `\n` before a key is an escape and not a letter.
+            // The `n` of `\n` before a key belongs to an escape.
             || previous.is_some_and(|byte| matches!(byte, b'n' | b't' | b'r'))
                 && at.checked_sub(2).and_then(|index| bytes.get(index)) == Some(&b'\\')
     }
@@ -74,10 +74,10 @@ impl Rule {
     }
 }
 
-/// No token is longer.
+/// Maximum length of a token.
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// Every form, the longer beginnings of a family first.
+/// All rules; within a family, longer prefixes come first.
 pub const ALL: &[Rule] = &[
     Rule::token("anthropic-key", &["sk-ant-"], url_letter, 24, MAX_TOKEN_BYTES),
     Rule::token("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], url_letter, 20, MAX_TOKEN_BYTES),

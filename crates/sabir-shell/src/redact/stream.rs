@@ -1,8 +1,8 @@
-//! The events of a run without their secrets.
+//! Redaction of event streams.
 //!
-//! What is said in pieces is looked at as one text for each message and each output. The end of a piece that may be the beginning
-//! of a secret waits for the next piece; it comes out with it, or alone when the message is over. So there may be a piece more or
-//! less than the agent printed, and events are numbered anew; what they say together is the same.
+//! Deltas are redacted as one text per message and per tool output. The end of a delta that may begin a secret is held back
+//! until the next delta, or until the message ends. Deltas may therefore be split differently than the agent printed them, and
+//! events are renumbered; the concatenated text is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use sabir_core::time::Timestamp;
 
 use super::{Kinds, Preceding, Redactor};
 
-/// So much is text back of one message at most.
+/// Maximum size of held-back text per message.
 const MAX_PENDING_BYTES: usize = 64 * 1024;
 
-/// Fields whose values name things.
+/// Fields that contain identifiers.
 const ID_FIELDS: &[&str] = &["toolCallId", "messageId", "sessionId", "requestId", "id"];
 
-/// Takes the secrets out of the events of one run.
+/// Redacts the events of one run.
 #[derive(Debug)]
 pub struct EventRedactor {
     redactor: Arc<Redactor>,
@@ -26,33 +26,33 @@ pub struct EventRedactor {
     seq: u64,
 }
 
-/// One text that comes in pieces.
+/// Identifies a text that is streamed in deltas.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum TextKey {
-    /// What an agent says: whose sub-agent it is, whether it is reasoning, and which message.
+    /// Text or reasoning of an agent: parent tool call of a sub-agent, kind, and message id.
     Speech { parent: Option<String>, thinking: bool, message: Option<String> },
-    /// What a tool call prints.
+    /// Output of a tool call.
     Output { call: String },
 }
 
 #[derive(Debug, Default)]
 struct PendingText {
     buffer: String,
-    /// What it follows.
+    /// The text before `buffer`.
     preceding: Preceding,
     at: Option<Timestamp>,
     line: Option<u64>,
-    /// Of an output: the call whose sub-agent made the call.
+    /// Parent tool call id of the event.
     parent: Option<String>,
 }
 
 impl EventRedactor {
-    /// The stream of a run that has not begun.
+    /// A redactor at the beginning of a run.
     pub fn new(redactor: Arc<Redactor>) -> Self {
         Self { redactor, pending: BTreeMap::new(), seq: 0 }
     }
 
-    /// Takes an event and tells those that it completes.
+    /// Redacts an event and emits the events that it completes.
     pub fn event(&mut self, event: &Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
         let completed = self.completed_by(event);
         for key in completed {
@@ -67,7 +67,7 @@ impl EventRedactor {
         self.emit(event, emit);
     }
 
-    /// An event without its secrets, but for the piece that it may be.
+    /// Redacts all fields except a delta.
     fn redact_fields(&self, event: &mut Event<'_>) {
         let redactor = &self.redactor;
         event.kind.change_texts(&mut |key, text| match key {
@@ -111,7 +111,7 @@ impl EventRedactor {
         }
     }
 
-    /// Tells what is text of a text that is over.
+    /// Emits the held-back text of a completed text.
     fn flush(&mut self, key: &TextKey, by: &Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
         let Some(text) = self.pending.remove(key).filter(|text| !text.buffer.is_empty()) else { return };
         let matches = self.redactor.find(&text.buffer, text.preceding, true, Kinds::All);
@@ -133,7 +133,7 @@ impl EventRedactor {
         self.emit(event, emit);
     }
 
-    /// The texts that an event shows to be over.
+    /// Texts that this event completes.
     fn completed_by(&self, event: &Event<'_>) -> Vec<TextKey> {
         if self.pending.is_empty() {
             return Vec::new();
@@ -167,7 +167,7 @@ impl EventRedactor {
 }
 
 impl PendingText {
-    /// Takes the text, which follows what was told; what can be told of it now, or `None` for all of it as it is.
+    /// Appends text. Returns text that can be emitted now; `None` if that is `text` unchanged.
     fn push(&mut self, text: &str, redactor: &Redactor) -> Option<String> {
         let mut matches = redactor.find(text, self.preceding, false, Kinds::All);
         if matches.undecided.is_some_and(|open| text.len() - open > MAX_PENDING_BYTES) {
@@ -204,7 +204,7 @@ fn delta<'e, 'a>(kind: &'e mut EventKind<'a>) -> Option<&'e mut Text<'a>> {
     }
 }
 
-/// Whether an event without its piece still says something.
+/// Returns whether an event has content besides its delta.
 fn has_other_fields(kind: &EventKind<'_>) -> bool {
     matches!(kind, EventKind::ToolUpdate(ToolUpdate { input: Some(_), .. }))
 }

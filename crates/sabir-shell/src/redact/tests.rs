@@ -1,4 +1,4 @@
-//! What is found, where, and what is left alone.
+//! Tests of redaction in texts, JSON and event streams.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn text(delta: &str, message: &str) -> EventKind<'static> {
     TextDelta::new(delta.to_owned()).message_id(message.to_owned()).into()
 }
 
-/// What a run of these events tells.
+/// Events after redaction.
 fn run(kinds: Vec<EventKind<'static>>) -> Vec<Event<'static>> {
     let mut stream = EventRedactor::new(Arc::new(redactor()));
     let mut redacted = Vec::new();
@@ -120,7 +120,7 @@ fn event_redactor_releases_prefix_when_message_ends() {
     assert_eq!(joined_text(&events), "it is hunter2-next");
     let ids: Vec<_> = events.iter().map(|event| event.kind.tag()).collect();
     assert_eq!(ids, ["text", "text", "text", "turnEnd"]);
-    // What is between two pieces and does not end the message does not cut it.
+    // Events that do not end the message do not split its text.
     let activity = || EventKind::Activity(Activity::new("working"));
     let events = run(vec![text("hunter2-", "m"), activity(), text("hunter2", "m"), end()]);
     assert_eq!(joined_text(&events), "[secret MY_TOKEN]");

@@ -1,64 +1,62 @@
-//! A text with its escapes undone.
+//! Unescaping, with a mapping back to the original text.
 //!
-//! A secret can be escaped in more ways than can be listed: each writer chooses which characters it escapes, and how. So the text is
-//! unescaped, layer by layer until nothing changes, and searched for secrets that are unescaped in the same way. Undone are percent
-//! escapes, backslash escapes (JSON, JavaScript, C, shells) and HTML entities. Left out are control sequences of terminals, invisible
-//! characters, and line breaks between letters of base64.
-//!
-//! What is found is mapped back to where it stands in the text.
+//! Encoders choose freely which characters they escape, so escaped secrets cannot be enumerated. Instead, the text is unescaped
+//! layer by layer until nothing changes, and searched for secrets in the same canonical form. Percent escapes, backslash
+//! escapes (JSON, JavaScript, C, shells) and HTML entities are decoded; terminal control sequences, invisible characters, and
+//! line breaks within base64 are removed.
 
 use std::ops::Range;
 
-/// A text may be escaped so many times, one in another.
+/// Maximum nesting of escapes.
 const MAX_LAYERS: usize = 4;
-/// A control sequence of a terminal is at most so long; what is longer is none.
+/// Maximum length of a terminal control sequence.
 const MAX_CONTROL_SEQUENCE: usize = 256;
-/// So many letters of base64 stand before a line break at least; shorter lines are prose or code.
+/// Minimum length of a base64 line; shorter lines are prose or code.
 const MIN_BASE64_LINE: usize = 16;
-/// As long as the longest name of [`ENTITIES`] with `&` and `;`, and as long as `&#x10FFFF;`.
+/// Length of the longest name in [`ENTITIES`] with `&` and `;`, and of `&#x10FFFF;`.
 const MAX_ENTITY: usize = 10;
 
-/// A text without its escapes.
+/// Unescaped text.
 #[derive(Debug)]
 pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
-    /// What each layer changed.
+    /// Edits of each layer.
     layers: Vec<Vec<Edit>>,
-    /// Here, in the view, an escape begins whose end has not come yet.
+    /// Offset of an escape that is cut off by the end of the text.
     pub(super) incomplete: Option<usize>,
 }
 
-/// Some bytes that stand for others.
+/// A replaced span.
 #[derive(Debug, Clone, Copy)]
 struct Edit {
-    /// Where, and how many, after the change.
+    /// Offset and length in the output.
     to: usize,
     to_len: usize,
-    /// Where, and how many, before.
+    /// Offset and length in the input.
     from: usize,
     from_len: usize,
 }
 
-/// What begins at an escape character.
+/// Result of parsing an escape.
 enum Escape {
-    /// Nothing: the character is itself.
+    /// Not an escape.
     None,
-    /// So many bytes that stand for these.
+    /// An escape of `len` input bytes and its replacement.
     Replaced { len: usize, bytes: [u8; 4], count: usize },
-    /// The text ends before the escape does. `may_start_secret` when a secret may begin with it.
+    /// The escape is cut off. `may_start_secret`: a secret may begin with it.
     Incomplete { may_start_secret: bool },
 }
 
 impl UnescapedText {
-    /// The text without its escapes; `None` when it has none. It follows a [run](base64_run) of so many letters; `is_final` when nothing
-    /// follows it.
+    /// Unescapes a text; `None` if it has no escapes. `run_before`: length of the preceding [base64 run](base64_run);
+    /// `is_final`: no more text follows.
     pub(super) fn new(text: &[u8], run_before: usize, is_final: bool) -> Option<Self> {
         let mut view = Self { bytes: Vec::new(), layers: Vec::new(), incomplete: None };
         for _ in 0..MAX_LAYERS {
             let text = if view.layers.is_empty() { text } else { &view.bytes };
             let Some(layer) = unescape(text, run_before, is_final) else { break };
             let changed = !layer.edits.is_empty();
-            // What is incomplete in a later layer comes before what is in an earlier one.
+            // An incomplete escape of a later layer precedes that of an earlier one.
             view.incomplete = layer.incomplete.or(view.incomplete.map(|_| layer.bytes.len()));
             view.bytes = layer.bytes;
             view.layers.push(layer.edits);
@@ -69,7 +67,7 @@ impl UnescapedText {
         (!view.layers.is_empty()).then_some(view)
     }
 
-    /// Where the byte at `at` begins in the text.
+    /// Original offset of the byte at `at`.
     pub(super) fn start(&self, at: usize) -> usize {
         self.layers.iter().rev().fold(at, |at, edits| match last_edit_before(edits, at) {
             Some(edit) if at < edit.to + edit.to_len => edit.from,
@@ -78,7 +76,7 @@ impl UnescapedText {
         })
     }
 
-    /// Where the byte before `at` ends in the text.
+    /// Original end of the byte before `at`.
     pub(super) fn end(&self, at: usize) -> usize {
         self.layers.iter().rev().fold(at, |at, edits| match at.checked_sub(1).and_then(|last| last_edit_before(edits, last)) {
             Some(edit) if at <= edit.to + edit.to_len => edit.from + edit.from_len,
@@ -88,7 +86,7 @@ impl UnescapedText {
     }
 }
 
-/// Where a text has escapes, with so many bytes before and after each. The rest of the text is the same in its view.
+/// Regions with escapes, extended by `reach` bytes on both sides. Outside of them, unescaping changes nothing.
 pub(super) fn regions(text: &[u8], run_before: usize, is_final: bool, reach: usize) -> Vec<Range<usize>> {
     let mut regions: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -111,18 +109,18 @@ pub(super) fn regions(text: &[u8], run_before: usize, is_final: bool, reach: usi
     regions
 }
 
-/// A value as it looks in a [`UnescapedText`].
+/// Canonical form of a value.
 pub(super) fn canonical(value: &[u8]) -> Vec<u8> {
     UnescapedText::new(value, 0, true).map_or_else(|| value.to_vec(), |view| view.bytes)
 }
 
-/// How many letters of base64 a text ends with, those counted that it follows; a line break counts only after so many.
+/// Number of trailing base64 letters, including those before the text, up to [`MIN_BASE64_LINE`].
 pub(super) fn base64_run(text: &[u8], run_before: usize) -> usize {
     let letters = text.iter().rev().take(MIN_BASE64_LINE).take_while(|byte| is_base64(**byte)).count();
     if letters == text.len() { (letters + run_before).min(MIN_BASE64_LINE) } else { letters }
 }
 
-/// The last change at or before a place.
+/// The last edit at or before an offset.
 fn last_edit_before(edits: &[Edit], at: usize) -> Option<&Edit> {
     edits[..edits.partition_point(|edit| edit.to <= at)].last()
 }
@@ -133,7 +131,7 @@ struct Layer {
     incomplete: Option<usize>,
 }
 
-/// Undoes one layer of escapes; `None` when there is none.
+/// Decodes one layer; `None` if it has no escapes.
 fn unescape(text: &[u8], run_before: usize, is_final: bool) -> Option<Layer> {
     let mut layer = Layer { bytes: Vec::new(), edits: Vec::new(), incomplete: None };
     let (mut copied, mut at) = (0, 0);
@@ -160,12 +158,12 @@ fn unescape(text: &[u8], run_before: usize, is_final: bool) -> Option<Layer> {
     (!layer.edits.is_empty()).then_some(layer)
 }
 
-/// How many bytes at the beginning of a text are no escape. Backslashes in a row were looked at together.
+/// Number of leading bytes that are not an escape. Consecutive backslashes are parsed together.
 fn skip_len(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte == b'\\').count().max(1)
 }
 
-/// The bytes that escapes begin with.
+/// Bytes that can start an escape.
 const ESCAPE_STARTS: [bool; 256] = {
     let bytes = [b'\\', b'%', b'&', 0x1b, b'\r', b'\n', 0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xef];
     let mut table = [false; 256];
@@ -181,7 +179,7 @@ fn may_start_escape(byte: u8) -> bool {
     ESCAPE_STARTS[usize::from(byte)]
 }
 
-/// The escape at the beginning of a text, which follows a [run](base64_run) of letters.
+/// Parses the escape at the beginning of a text after a [base64 run](base64_run).
 fn escape(text: &[u8], run_before: impl FnOnce() -> usize, is_final: bool) -> Escape {
     let found = match text[0] {
         b'\\' => backslash(text, is_final),
@@ -192,7 +190,7 @@ fn escape(text: &[u8], run_before: impl FnOnce() -> usize, is_final: bool) -> Es
         _ => invisible(text),
     };
     match found {
-        // Nothing comes that could complete it.
+        // Nothing follows that could complete it.
         Escape::Incomplete { .. } if is_final => Escape::None,
         found => found,
     }
@@ -215,7 +213,7 @@ fn character(len: usize, code: u32) -> Escape {
     Escape::Replaced { len, bytes, count }
 }
 
-/// The number that so many hexadecimal digits make; `Err` when there is none, or when the text ends.
+/// Parses `count` hexadecimal digits.
 fn digits(text: &[u8], from: usize, count: usize) -> Result<u32, Escape> {
     let given = text.get(from..).unwrap_or_default();
     let given = &given[..given.len().min(count)];
@@ -228,7 +226,7 @@ fn digits(text: &[u8], from: usize, count: usize) -> Result<u32, Escape> {
     Ok(given.iter().fold(0, |number, digit| number * 16 + char::from(*digit).to_digit(16).unwrap_or(0)))
 }
 
-/// `%2F`, and `%u002F` as old scripts write it.
+/// `%2F`, and the non-standard `%u002F`.
 fn percent(text: &[u8]) -> Escape {
     if text.get(1) == Some(&b'u') {
         return digits(text, 2, 4).map_or_else(|escape| escape, |code| character(6, code));
@@ -236,14 +234,14 @@ fn percent(text: &[u8]) -> Escape {
     digits(text, 1, 2).map_or_else(|escape| escape, |code| single_byte(3, u8::try_from(code).unwrap_or_default()))
 }
 
-/// `\u002f`, `\u{2f}`, `\x2f`, `\057`, `\n`, `\/`. How many backslashes there are in a row does not matter, since each JSON text in another
-/// doubles them; where they escape nothing, they are left out.
+/// `\u002f`, `\u{2f}`, `\x2f`, `\057`, `\n`, `\/`. The number of backslashes is irrelevant, because nested JSON doubles them; backslashes that escape nothing are
+/// removed.
 fn backslash(text: &[u8], is_final: bool) -> Escape {
     let more = text.iter().take_while(|byte| **byte == b'\\').count() - 1;
     match after_backslash(&text[more..]) {
         Escape::Replaced { len, bytes, count } => Escape::Replaced { len: more + len, bytes, count },
         Escape::Incomplete { may_start_secret } if !is_final => Escape::Incomplete { may_start_secret },
-        // What it escapes is seen when that is left out.
+        // The removal exposes the next escape.
         _ if matches!(text.get(more + 1), Some(0x1b)) || is_invisible(&text[more + 1..]) => Escape::None,
         _ => removed(more + 1),
     }
@@ -283,13 +281,13 @@ fn after_backslash(text: &[u8]) -> Escape {
         Some(b't') => single_byte(2, b'\t'),
         Some(b'b') => single_byte(2, 8),
         Some(b'f') => single_byte(2, 12),
-        // A line that a shell goes on with.
+        // A shell line continuation.
         Some(b'\n') => removed(2),
         Some(_) => Escape::None,
     }
 }
 
-/// `\ud83d\ude00`: two halves of one character.
+/// A surrogate pair: `\ud83d\ude00`.
 fn surrogates(text: &[u8], high: u32) -> Escape {
     let slashes = text[6..].iter().take_while(|byte| **byte == b'\\').count();
     match text.get(6 + slashes) {
@@ -303,7 +301,7 @@ fn surrogates(text: &[u8], high: u32) -> Escape {
     }
 }
 
-/// Characters that HTML has names for.
+/// Named HTML entities.
 const ENTITIES: &[(&[u8], u8)] = &[
     (b"amp", b'&'),
     (b"lt", b'<'),
@@ -364,14 +362,14 @@ fn entity(text: &[u8]) -> Escape {
     known.map_or(Escape::None, |(_, byte)| single_byte(length + 2, *byte))
 }
 
-/// Colours and the like.
+/// Colours, titles, links and other terminal control sequences.
 fn control_sequence(text: &[u8]) -> Escape {
     let within = &text[..text.len().min(MAX_CONTROL_SEQUENCE)];
     let unterminated = if text.len() < MAX_CONTROL_SEQUENCE { INCOMPLETE } else { removed(1) };
     let end = match within.get(1) {
         None => return INCOMPLETE,
         Some(b'[') => within[2..].iter().position(|byte| !(0x20..0x40).contains(byte)).map(|length| length + 3),
-        // Until BEL or ESC `\`: titles and links.
+        // Terminated by BEL or ESC `\`: titles and links.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
             let bell = memchr::memchr(7, within).map(|at| at + 1);
             bell.or_else(|| memchr::memmem::find(within, b"\x1b\\").map(|at| at + 2))
@@ -387,7 +385,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// A line break between letters of base64, with the indentation of the next line.
+/// A line break with indentation between base64 letters.
 fn line_break(text: &[u8], run_before: impl FnOnce() -> usize) -> Escape {
     if run_before() < MIN_BASE64_LINE {
         return Escape::None;
@@ -403,7 +401,7 @@ fn line_break(text: &[u8], run_before: impl FnOnce() -> usize) -> Escape {
     }
 }
 
-/// Characters without a width.
+/// Zero-width characters.
 fn invisible(text: &[u8]) -> Escape {
     if is_invisible(text) { removed(if text[0] < 0xe0 { 2 } else { 3 }) } else { Escape::None }
 }

@@ -1,4 +1,4 @@
-//! The bytes of artifacts.
+//! Artifact uploads to a sink.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{StorageSink, hex};
 use crate::artifact::{UploadError, read_chunk};
 
 impl StorageSink {
-    /// Brings a file, unless it is there. It is there whole or not at all.
+    /// Uploads a file atomically, unless it is stored.
     pub(crate) async fn upload_artifact(&self, file: &Path, artifact: &Artifact) -> Result<(), UploadError> {
         let retry = |_: Error| UploadError::Retry;
         let name = self.names.artifact(&artifact.sha256).ok_or(UploadError::Permanent)?;
@@ -41,7 +41,7 @@ impl StorageSink {
             offset += bytes.len() as u64;
         }
         if hex(context.finish().as_ref()) != artifact.sha256 {
-            // It changed while it was read.
+            // The file changed while it was read.
             let _ = upload.abort().await;
             return Err(UploadError::Permanent);
         }

@@ -1,4 +1,4 @@
-//! Messages that another machine wrote and did not bring: the hub has them.
+//! Backfill: fetches messages of another machine that are missing in the sink from the hub.
 
 use reqwest::Response;
 use serde::Deserialize;
@@ -8,14 +8,14 @@ use crate::delivery::Disconnect;
 use crate::outbox::{Outbox, Page};
 use crate::transport::http;
 
-/// What is looked at in a message.
+/// The sequence number of a message.
 #[derive(Deserialize)]
 struct SequenceOnly {
     seq: u64,
 }
 
 impl StorageSink {
-    /// Whether somebody can tell the message after that number.
+    /// Returns whether the hub has the message after `after`.
     pub(super) async fn can_backfill(&self, after: u64) -> Result<bool, SinkError> {
         let Some(mut log) = self.request_log(after).await? else { return Ok(false) };
         let mut lines = Vec::new();
@@ -26,7 +26,7 @@ impl StorageSink {
         Ok(lines.split(|byte| *byte == b'\n').next().and_then(sequence) == Some(after + 1))
     }
 
-    /// Brings what is after that number and before the beginning of our own; the number of the last.
+    /// Stores the messages between `after` and the start of the outbox. Returns the last sequence number.
     pub(super) async fn backfill(&self, outbox: &Outbox, after: u64) -> Result<u64, SinkError> {
         let unavailable = || SinkError::Retry;
         let mut log = self.request_log(after).await?.ok_or_else(unavailable)?;
@@ -38,7 +38,7 @@ impl StorageSink {
             let complete = torn.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             for line in torn[..complete].split_inclusive(|byte| *byte == b'\n') {
                 if next > outbox.after() {
-                    // From here on it is our own.
+                    // The outbox has the rest.
                     break;
                 }
                 if sequence(line) != Some(next) {
@@ -58,7 +58,7 @@ impl StorageSink {
         Ok(outbox.after())
     }
 
-    /// The log at the hub from there on; `None` where there is no hub, or one that does not tell it.
+    /// Requests messages after `after`; `None` without a hub, or if it does not serve the log.
     async fn request_log(&self, after: u64) -> Result<Option<Response>, SinkError> {
         let Some(hub) = &self.hub else { return Ok(None) };
         let mut url = hub.url_for("log");

@@ -1,4 +1,4 @@
-//! `messages.json` and the parts that follow it, put together from the segments.
+//! Compaction of segments into `messages.json` and its further parts.
 
 use object_store::{Error, ObjectStoreExt as _, PutPayload};
 use sabir_protocol::envelope::read;
@@ -7,16 +7,16 @@ use super::{SinkError, StorageSink, names};
 use crate::Failure;
 use crate::outbox::runner_message;
 
-/// No message is longer than this, with its line feed.
+/// Maximum size of a message with its line feed.
 const MAX_LINE_BYTES: u64 = (1 << 20) + 1;
 
 impl StorageSink {
-    /// Writes the parts that are full, and at the end the last one too. What is full is not written again.
+    /// Writes full parts and, if `is_final`, the last one. Full parts are never rewritten.
     pub(super) async fn compact(&self, is_final: bool) -> Result<(), SinkError> {
         let (claims, segments) = (self.claims().await?, self.segments().await?);
         let is_checked = |epoch| claims.iter().any(|claim| claim.epoch == epoch && claim.checked);
         let are_checked = segments.iter().all(|segment| is_checked(segment.epoch));
-        // Parts of a version that did not validate may hold lines that are no messages: they are written anew.
+        // Parts of a version that did not validate may contain invalid lines and are rewritten.
         let (mut number, mut last) = if are_checked { self.composed().await? } else { (0, 0) };
         let mut part: Vec<u8> = Vec::new();
         for segment in segments {
@@ -66,7 +66,7 @@ impl StorageSink {
         Ok(())
     }
 
-    /// Removes a part that is none any more, because those before it last become shorter.
+    /// Deletes a part that is obsolete because earlier parts became shorter.
     async fn remove_part(&self, number: u32) -> Result<(), SinkError> {
         let name = self.names.part(number).ok_or_else(super::invalid_name)?;
         match self.store.head(&name).await {
@@ -85,7 +85,7 @@ impl StorageSink {
         Ok(())
     }
 
-    /// The number of the part to write next, and the last message before it. The last part that is there may not be full.
+    /// Number of the next part, and the last message before it. The last existing part may not be full.
     async fn composed(&self) -> Result<(u32, u64), SinkError> {
         let mut next_part = (0, 0);
         for number in 0.. {

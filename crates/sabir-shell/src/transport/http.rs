@@ -1,4 +1,4 @@
-//! The same by HTTP, where no WebSocket can be had.
+//! HTTP transport, for networks without WebSocket support: batches are posted, commands are long-polled.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use super::{CHANNEL_CAPACITY, Connection, Outgoing, RESPONSE_TIMEOUT, parse_refu
 use crate::delivery::{Disconnect, Transport};
 use crate::hub::Hub;
 
-/// How long a request may take.
+/// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the hub is asked to wait for an order.
+/// Long-poll duration.
 const LONG_POLL_SECONDS: u64 = 50;
-/// How long we wait for orders after a failure; batches tell sooner that something is wrong.
+/// Delay between polls that fail or return early. Delivery errors are reported by batches.
 const POLL_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A client of a hub.
+/// HTTP client with the hub's credentials.
 pub(crate) fn client(hub: &Hub) -> Result<Client, Disconnect> {
     let failed = |error: &dyn std::fmt::Display| Disconnect::Broken(format!("HTTP can't be had: {error}"));
     crate::hub::install_crypto_provider();
@@ -36,7 +36,7 @@ pub(crate) fn client(hub: &Hub) -> Result<Client, Disconnect> {
         .default_headers(headers)
         .connect_timeout(RESPONSE_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
-        // A hub does not send a shell elsewhere with its token.
+        // Never forward the token to another server.
         .redirect(reqwest::redirect::Policy::none());
     if let Some(tls) = hub.tls() {
         builder = builder.tls_backend_preconfigured((**tls).clone());
@@ -44,7 +44,7 @@ pub(crate) fn client(hub: &Hub) -> Result<Client, Disconnect> {
     builder.build().map_err(|error| failed(&error))
 }
 
-/// Says hello.
+/// Sends the hello and waits for the welcome.
 pub(crate) async fn handshake(hub: &Hub, hello: &Hello) -> Result<(Connection, Welcome), Disconnect> {
     let client = client(hub)?;
     let request = json(client.post(hub.url_for("hello")).timeout(RESPONSE_TIMEOUT), &FromShell::Hello(hello.clone()));
@@ -59,7 +59,7 @@ fn json(request: RequestBuilder, frame: &FromShell) -> RequestBuilder {
     request.header(CONTENT_TYPE, "application/json").body(serde_json::to_vec(frame).unwrap_or_default())
 }
 
-/// Sends a request; the frame that answers it. Every status but those of the protocol is an error.
+/// Sends a request and parses the frame in its response.
 async fn exchange(request: RequestBuilder) -> Result<FromHub, Disconnect> {
     let (status, body) = send(request).await?;
     if let Ok(frame) = serde_json::from_slice::<FromHub>(&body)
@@ -71,7 +71,7 @@ async fn exchange(request: RequestBuilder) -> Result<FromHub, Disconnect> {
 }
 
 pub(crate) async fn send(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>), Disconnect> {
-    // The address may be long and says nothing that the user does not know.
+    // Without the URL, which is long and known to the user.
     let failed =
         |error: reqwest::Error| Disconnect::Broken(format!("the hub can't be reached: {}", root_cause(&error.without_url())));
     let response = request.send().await.map_err(failed)?;
@@ -80,7 +80,7 @@ pub(crate) async fn send(request: RequestBuilder) -> Result<(StatusCode, Vec<u8>
     Ok((status, body.to_vec()))
 }
 
-/// The innermost reason, which is the one that tells something.
+/// Innermost source of an error.
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), root_cause)
 }
@@ -102,7 +102,7 @@ fn open_connection(hub: Hub, client: Client, hello: &Hello) -> Connection {
     Connection::new(Transport::Http, outgoing, incoming_rx, vec![post_task, poll_task])
 }
 
-/// Sends what is said, one thing after another.
+/// Posts outgoing messages, one at a time.
 async fn post_outgoing(
     hub: Hub,
     client: Client,
@@ -140,7 +140,7 @@ struct CommandsResponse {
     orders: Vec<Order>,
 }
 
-/// Asks for orders for as long as somebody listens.
+/// Polls for remote commands while the connection is open.
 async fn poll_commands(hub: Hub, client: Client, mut after: u64, incoming: mpsc::Sender<Result<FromHub, Disconnect>>) {
     loop {
         let started = Instant::now();
@@ -152,7 +152,7 @@ async fn poll_commands(hub: Hub, client: Client, mut after: u64, incoming: mpsc:
         };
         let commands = response.map(|response| response.orders).unwrap_or_default();
         if commands.is_empty() && started.elapsed() < POLL_RETRY_DELAY {
-            // A hub that fails, or does not wait, is not asked without a pause.
+            // Limits the rate if the hub fails or does not wait.
             tokio::time::sleep(POLL_RETRY_DELAY).await;
         }
         for command in commands {

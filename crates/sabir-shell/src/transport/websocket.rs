@@ -1,4 +1,4 @@
-//! The WebSocket.
+//! WebSocket transport.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::{self as transport, CHANNEL_CAPACITY, Connection, Outgoing, RESPONSE_
 use crate::delivery::{Disconnect, Transport};
 use crate::hub::Hub;
 
-/// What is written is gone after this time, or nobody takes it.
+/// Timeout of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Connects and upgrades.
@@ -30,12 +30,12 @@ pub(crate) async fn connect(hub: &Hub) -> Result<Connection, Disconnect> {
     let host_name = hub.host();
     let unreachable = |error: &dyn std::fmt::Display| Disconnect::Broken(format!("{host_name} can't be reached: {error}"));
     let host = hub.websocket_url().host_str().unwrap_or_default();
-    // Numbers of IPv6 stand in brackets in addresses, and nowhere else.
+    // Only URLs put brackets around IPv6 addresses.
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = hub.websocket_url().port_or_known_default().unwrap_or(443);
     let stream = timeout(RESPONSE_TIMEOUT, TcpStream::connect((host.as_str(), port))).await;
     let stream = stream.map_err(|_| unreachable(&"no answer"))?.map_err(|error| unreachable(&error))?;
-    // Acks are short and somebody waits for them.
+    // Acks are small and latency-sensitive.
     let _ = stream.set_nodelay(true);
     let request = request(hub).map_err(|error| unreachable(&error))?;
     match hub.tls() {
@@ -71,7 +71,7 @@ where
         Ok(Err(Error::Http(answer))) => {
             let status = answer.status();
             let body = answer.body().as_deref().unwrap_or_default();
-            // Whoever stands between us and the hub answers in his own words, and HTTP may get through.
+            // The response is not the hub's: a proxy rejects upgrades, and HTTP may work.
             Err(transport::parse_refusal(body)
                 .map_or_else(|| Disconnect::NoUpgrade(format!("no WebSocket: {status}")), Disconnect::Refused))
         }
@@ -87,14 +87,14 @@ where
     let (mut writer, mut reader) = socket.split();
     let (outgoing, mut outgoing_rx) = mpsc::channel::<Outgoing>(CHANNEL_CAPACITY);
     let (incoming, incoming_rx) = mpsc::channel(CHANNEL_CAPACITY);
-    // It ends when nothing more is said, and says so to the hub.
+    // Ends when the connection is dropped, with a close frame.
     tokio::spawn(async move {
         while let Some(outgoing) = outgoing_rx.recv().await {
             let message = match outgoing {
                 Outgoing::Batch(bytes) => Message::binary(bytes),
                 Outgoing::Frame(frame) => Message::text(serde_json::to_string(&frame).unwrap_or_default()),
             };
-            // A connection that takes nothing is broken, which is noticed by who reads it.
+            // The reader task notices a broken connection.
             if !matches!(timeout(WRITE_TIMEOUT, writer.send(message)).await, Ok(Ok(()))) {
                 return;
             }
@@ -116,7 +116,7 @@ where
                         None => disconnected("the hub closed the connection".to_owned()),
                     }
                 }
-                // Pings are answered by the library, and are a sign of life.
+                // Pings are answered by tungstenite and count as heartbeats.
                 Some(Ok(_)) => Ok(FromHub::Heartbeat {}),
                 Some(Err(error)) => disconnected(format!("the connection broke: {error}")),
                 None => disconnected("the connection ended".to_owned()),

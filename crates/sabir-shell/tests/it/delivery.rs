@@ -1,4 +1,4 @@
-//! A log against a hub that drops, repeats, refuses, falls silent and comes back.
+//! Delivery to a hub that drops, repeats, refuses, stalls and restarts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn message(seq: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A log and the courier that delivers it.
+/// An outbox and its delivery task.
 struct Sending {
     outbox: Arc<Outbox>,
     finish: watch::Sender<Option<Instant>>,
@@ -86,13 +86,13 @@ impl Sending {
     }
 }
 
-/// As in the program: who delivers is not who writes.
+/// Runs on a multi-threaded runtime, like the program.
 fn on_threads(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test);
 }
 
 #[test]
-fn everything_arrives_once_whatever_the_hub_does() {
+fn delivers_exactly_once_despite_faults() {
     on_threads(async {
         for faults in [
             vec![],
@@ -117,7 +117,7 @@ fn everything_arrives_once_whatever_the_hub_does() {
 }
 
 #[test]
-fn http_is_used_where_no_websocket_can_be_had() {
+fn falls_back_to_http() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::Gap, Fault::DropAck]));
@@ -129,7 +129,7 @@ fn http_is_used_where_no_websocket_can_be_had() {
             let (order, kind) = (1, OrderKind::Cancel);
             state.orders.insert(1, Order { order, kind, text: None, reason: None, request_id: None, decision: None, by: None });
         });
-        // An answer may be lost when the way changes; the order comes again then, and is answered again.
+        // A reply may be lost when the transport changes; the command and its reply are then repeated.
         let answers = async {
             while let Some(order) = sending.commands.recv().await {
                 assert_eq!(order.order, 1);
@@ -147,17 +147,17 @@ fn http_is_used_where_no_websocket_can_be_had() {
 }
 
 #[test]
-fn the_websocket_is_used_again_when_it_can_be_had() {
+fn returns_to_websocket() {
     on_threads(async {
         let hub = FakeHub::start().await;
-        // Twice at the beginning, and once when it is tried again.
+        // Two initial attempts, and one retry.
         hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::NoUpgrade]));
         let folder = tempfile::tempdir().expect("a folder");
         let outbox = open(&Home::at(folder.path().join("home")));
         let mut sending = Sending::with_upgrade_interval(outbox, &hub.url(), Duration::from_millis(200));
         sending.write(300);
         sending.status.wait_for(|status| status.transport == Some(Transport::Http)).await.expect("it goes on");
-        // Messages come while the way changes; none is lost, and none is there twice.
+        // Messages are appended while the transport changes.
         while sending.status.borrow_and_update().transport != Some(Transport::WebSocket) {
             sending.write(20);
             sending.status.changed().await.expect("it goes on");
@@ -171,7 +171,7 @@ fn the_websocket_is_used_again_when_it_can_be_had() {
 }
 
 #[test]
-fn final_refusals_end_delivery_and_nothing_else() {
+fn final_refusal_ends_delivery_only() {
     on_threads(async {
         for (fault, code) in [
             (Fault::Refuse("unauthorized", 401), Code::Unauthorized),
@@ -187,11 +187,11 @@ fn final_refusals_end_delivery_and_nothing_else() {
             sending.write(1);
             let outcome = (&mut sending.task).await.expect("it ends");
             assert!(matches!(&outcome, DeliveryOutcome::Refused(refusal) if refusal.code == code), "{code:?}: {outcome:?}");
-            // The log goes on.
+            // Appending continues.
             sending.write(1);
             sending.outbox.sync().expect("synced");
         }
-        // A hub that has more than this machine has lost its way.
+        // A hub with more messages than this machine is in conflict.
         let hub = FakeHub::start().await;
         hub.with(|state| state.begin = 5);
         let outcome = Sending::new(&hub.url()).end().await;
@@ -200,9 +200,9 @@ fn final_refusals_end_delivery_and_nothing_else() {
 }
 
 #[test]
-fn a_hub_that_is_away_slows_nothing_and_gets_all_of_it_when_it_is_back() {
+fn delivers_everything_after_hub_outage() {
     on_threads(async {
-        // A port that is taken and at which nobody listens yet.
+        // A bound port without a listener.
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
         let address = socket.local_addr().expect("an address");
@@ -217,7 +217,7 @@ fn a_hub_that_is_away_slows_nothing_and_gets_all_of_it_when_it_is_back() {
 }
 
 #[test]
-fn a_hub_that_takes_nothing_is_left_and_asked_again() {
+fn reconnects_after_stalled_hub() {
     on_threads(async {
         let hub = FakeHub::start().await;
         let sending = Sending::new(&hub.url());
@@ -235,7 +235,7 @@ fn a_hub_that_takes_nothing_is_left_and_asked_again() {
 }
 
 #[test]
-fn a_later_shell_goes_on_where_the_hub_is() {
+fn next_runner_resumes_at_hub_position() {
     on_threads(async {
         let folder = tempfile::tempdir().expect("a folder");
         let home = Home::at(folder.path().join("home"));
@@ -256,7 +256,7 @@ fn a_later_shell_goes_on_where_the_hub_is() {
 }
 
 #[test]
-fn a_new_machine_is_given_its_place() {
+fn start_position_comes_from_hub() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| (state.begin, state.writer) = (40, Some(("another".to_owned(), 4))));
@@ -270,7 +270,7 @@ fn a_new_machine_is_given_its_place() {
 }
 
 #[test]
-fn what_is_not_sent_in_time_is_counted() {
+fn unsent_messages_are_counted() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| state.stalled = true);

@@ -1,4 +1,4 @@
-//! A hub that is written from the protocol's document, and that misbehaves when it is last_sent to.
+//! A fake hub, written from the protocol's specification, with injectable faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,24 +16,24 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// What a hub does wrong, once for each time that it is last_sent.
+/// A fault, consumed by its next occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Closes the connection instead of taking a batch.
+    /// Closes the connection instead of accepting a batch.
     DropBatch,
-    /// Takes a batch and closes the connection instead of acknowledging it.
+    /// Accepts a batch and closes the connection instead of acknowledging it.
     DropAck,
-    /// Says that a batch began too late, whatever it began with.
+    /// Reports a gap for any batch.
     Gap,
-    /// Refuses the upgrade, as a proxy would.
+    /// Rejects the upgrade like a proxy.
     NoUpgrade,
-    /// Answers an upgrade, or a request, with that error.
+    /// Answers an upgrade or request with this error.
     Refuse(&'static str, u16),
-    /// Ends an open connection with that error instead of taking a batch.
+    /// Ends an open connection with this error instead of accepting a batch.
     End(&'static str),
 }
 
-/// What a hub knows. All of it is "durable".
+/// State of the hub. All of it counts as durable.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) messages: Vec<Vec<u8>>,
@@ -45,14 +45,14 @@ pub(crate) struct State {
     pub(crate) by_http: usize,
     pub(crate) duplicates: usize,
     pub(crate) authorized: Vec<Option<String>>,
-    /// The numbers before those of this log.
+    /// Sequence number before the first message.
     pub(crate) begin: u64,
     pub(crate) writer: Option<(String, u64)>,
-    /// Takes nothing: neither reads nor answers.
+    /// Neither reads nor answers.
     pub(crate) stalled: bool,
 }
 
-/// A hub on the loopback interface.
+/// A fake hub on the loopback interface.
 pub(crate) struct FakeHub {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -90,7 +90,7 @@ impl FakeHub {
         result
     }
 
-    /// Waits for the state to be as it should.
+    /// Waits until the state satisfies a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
         let mut changes = self.changed.subscribe();
         let waiting = async {
@@ -104,7 +104,7 @@ impl FakeHub {
         }
     }
 
-    /// The messages, which have no gap and are the right ones.
+    /// All messages. Asserts that their sequence numbers have no gap.
     pub(crate) fn messages(&self) -> Vec<Value> {
         self.with(|state| {
             let messages: Vec<Value> = state.messages.iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect();
@@ -137,7 +137,7 @@ impl Connection {
     async fn serve(&self, mut stream: TcpStream) -> Io<()> {
         let mut bytes = Vec::new();
         loop {
-            // One request after another on a connection that is kept.
+            // Keep-alive: several requests per connection.
             let head = loop {
                 if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
                     let head = String::from_utf8(bytes.drain(..end + 4).collect())?;
@@ -238,7 +238,7 @@ impl Connection {
         })
     }
 
-    /// The answer to a batch; `None` to close the connection.
+    /// The response to a batch; `None` closes the connection.
     fn batch(&self, frame: &[u8]) -> Option<Value> {
         if self.fault(|fault| *fault == Fault::DropBatch).is_some() {
             return None;

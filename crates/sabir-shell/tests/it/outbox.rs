@@ -1,4 +1,4 @@
-//! The log of a session: what is in it at each opening, and after kills.
+//! Outbox: content and state after reopening and after kills.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,7 @@ fn open(home: &Home) -> Arc<Outbox> {
     Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Position::FIRST).expect("created")))
 }
 
-/// A message with that number.
+/// A message with this sequence number.
 fn line(seq: u64) -> Vec<u8> {
     let text = "x".repeat(usize::try_from(seq * 7 % 900).expect("small"));
     format!(
@@ -37,7 +37,7 @@ fn line(seq: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Every message from a number on, by its number.
+/// Sequence numbers of all messages from `first` on.
 fn numbers(outbox: &Arc<Outbox>, first: u64) -> Vec<u64> {
     let mut pages = PageReader::new(Arc::clone(outbox));
     let mut all = Vec::new();
@@ -54,7 +54,7 @@ fn numbers(outbox: &Arc<Outbox>, first: u64) -> Vec<u64> {
 }
 
 #[test]
-fn numbers_go_on_over_openings_and_any_place_is_found() {
+fn sequence_continues_across_epochs() {
     let (_folder, home) = home();
     let first = open(&home);
     let writer = first.writer().to_owned();
@@ -74,7 +74,7 @@ fn numbers_go_on_over_openings_and_any_place_is_found() {
 }
 
 #[test]
-fn a_log_begins_at_its_place() {
+fn create_starts_at_position() {
     let (_folder, home) = home();
     let position = Position { epoch: 5, after: 40 };
     let outbox = Outbox::create(&home, &session(), "w".to_owned(), position).expect("created");
@@ -90,7 +90,7 @@ fn a_log_begins_at_its_place() {
 }
 
 #[test]
-fn a_log_that_never_began_is_begun_again() {
+fn open_ignores_outbox_without_records() {
     let (_folder, home) = home();
     let folder = home.outbox("s/1").expect("a folder");
     std::fs::create_dir_all(folder.path()).expect("made");
@@ -110,7 +110,7 @@ fn exited() -> EventKind<'static> {
 }
 
 #[test]
-fn what_became_of_the_last_run_is_in_the_files() {
+fn recovers_last_run() {
     let (_folder, home) = home();
     let outbox = open(&home);
     let options =
@@ -152,7 +152,7 @@ fn what_became_of_the_last_run_is_in_the_files() {
 }
 
 #[test]
-fn a_message_that_no_hub_takes_is_left_out_and_said() {
+fn append_replaces_oversized_message() {
     let (_folder, home) = home();
     let outbox = open(&home);
     let long = "x".repeat(1 << 20);
@@ -166,8 +166,8 @@ fn a_message_that_no_hub_takes_is_left_out_and_said() {
     assert!(message["seq"] == 1 && message["payload"]["text"].as_str().is_some_and(|text| text.contains("left out")));
 }
 
-/// Opens the log, says its epoch and what is durable, and writes until it is killed.
-fn write_for_ever(home: &Home) {
+/// Opens the outbox, prints its epoch and durable position, and appends until killed.
+fn append_until_killed(home: &Home) {
     let outbox = open(home);
     let mut stdout = std::io::stdout();
     writeln!(stdout, "\nepoch {}", outbox.epoch()).expect("the parent reads");
@@ -192,7 +192,7 @@ fn start(home: &Home) -> Child {
 #[test]
 fn epochs_and_messages_survive_kills() {
     if let Some(home) = std::env::var_os(WRITER) {
-        return write_for_ever(&Home::at(home));
+        return append_until_killed(&Home::at(home));
     }
     let (_folder, home) = home();
     let (mut epoch, mut synced) = (0, 0);

@@ -1,4 +1,4 @@
-//! Outboxes that are damaged: bits that flip, and messages that an earlier version cut at line breaks.
+//! Repair of outboxes with flipped bits, and with messages that an earlier version cut at line breaks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ fn open(home: &Home) -> Arc<Outbox> {
     Arc::new(Outbox::open(home, &session()).expect("readable").expect("an outbox"))
 }
 
-/// A message with that number, which is one line.
+/// A single-line message with this sequence number.
 fn message(seq: u64) -> String {
     let payload = json!({ "text": format!("text of message {seq}") });
     json!({"sessionId": "s/1", "ts": "2026-01-02T03:04:05Z", "type": "log", "level": "info", "seq": seq, "payload": payload})
         .to_string()
 }
 
-/// The same over several lines, as arguments of a model are.
+/// A message over several lines, like tool arguments of a model.
 fn cut_message(seq: u64) -> String {
     let head = r#"{"sessionId":"s/1","ts":"2026-01-02T03:04:05Z","type":"tool_event","level":"info","#;
     format!(
@@ -39,7 +39,7 @@ fn append(outbox: &Outbox, line: &str) {
     outbox.append(format!("{line}\n").as_bytes());
 }
 
-/// All messages, as they are handed to those who deliver them.
+/// All messages, as read for delivery.
 fn messages(outbox: &Arc<Outbox>) -> Vec<Value> {
     outbox.sync().expect("synced");
     let (mut pages, mut all) = (PageReader::new(Arc::clone(outbox)), Vec::new());
@@ -58,7 +58,7 @@ fn is_lost(message: &Value) -> bool {
     message["level"] == "error" && message["payload"]["text"].as_str().is_some_and(|text| text.contains("lost"))
 }
 
-/// An outbox as versions wrote it that cut messages at line breaks.
+/// An outbox of a version that cut messages at line breaks.
 fn earlier_outbox(home: &Home, messages: &[String]) {
     let folder = home.outbox("s/1").expect("a folder");
     let journal = Journal::open_in(&folder, Cursor::START, Options::default()).expect("open");
@@ -78,7 +78,7 @@ fn homes() -> (tempfile::TempDir, Home) {
 }
 
 #[test]
-fn messages_that_were_cut_at_line_breaks_are_joined() {
+fn joins_messages_cut_at_line_breaks() {
     let (_folder, home) = homes();
     earlier_outbox(&home, &[message(1), cut_message(2), cut_message(3), message(4), message(5), cut_message(6)]);
     let (repair, count) = Outbox::check(&home, &session()).expect("readable").expect("an outbox");
@@ -91,14 +91,14 @@ fn messages_that_were_cut_at_line_breaks_are_joined() {
     append(&outbox, &message(7));
     assert_eq!(messages(&outbox).len(), 7);
     drop(outbox);
-    // It is repaired once.
+    // The repair is permanent.
     assert!(Outbox::check(&home, &session()).expect("readable").expect("an outbox").0.is_empty());
     let outbox = open(&home);
     assert!(outbox.repair().is_empty() && messages(&outbox).len() == 7);
 }
 
 #[test]
-fn a_message_with_a_piece_missing_is_lost_and_named() {
+fn reports_message_with_missing_piece() {
     let (_folder, home) = homes();
     let mut cut = cut_message(2);
     cut.truncate(cut.len() - 6);
@@ -111,7 +111,7 @@ fn a_message_with_a_piece_missing_is_lost_and_named() {
 }
 
 #[test]
-fn what_is_no_message_never_enters_the_outbox() {
+fn append_replaces_invalid_lines() {
     let (_folder, home) = homes();
     let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     append(&outbox, &message(1));
@@ -135,7 +135,7 @@ fn flip(path: &Path, at: usize) {
 }
 
 #[test]
-fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
+fn flipped_bit_loses_at_most_one_message() {
     let (_folder, home) = homes();
     let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     (1..=5).for_each(|seq| append(&outbox, &message(seq)));
@@ -171,7 +171,7 @@ fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
             }
             assert_eq!(lost.is_empty(), outbox.repair().is_empty(), "byte {at} of {path:?}: {:?}", outbox.repair());
             *(if lost.is_empty() { &mut without } else { &mut with_loss }) += 1;
-            // The next opening finds nothing to repair, and goes on after what is there.
+            // The next opening needs no repair and continues after the last message.
             drop(outbox);
             let again = open(&home);
             assert!(again.repair().is_empty() && again.last() == all.len() as u64, "byte {at} of {path:?}");
@@ -181,7 +181,7 @@ fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
 }
 
 #[test]
-fn what_is_damaged_while_it_is_read_is_never_skipped() {
+fn reader_never_skips_damage() {
     let (_folder, home) = homes();
     let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     (1..=9).for_each(|seq| append(&outbox, &message(seq)));
@@ -202,7 +202,7 @@ fn what_is_damaged_while_it_is_read_is_never_skipped() {
 }
 
 #[test]
-fn an_outbox_without_its_beginning_is_refused_and_stays() {
+fn outbox_without_meta_is_refused_and_kept() {
     let (_folder, home) = homes();
     earlier_outbox(&home, &[message(1), message(2)]);
     let segment = home.outbox("s/1").expect("a folder").segment(1);
@@ -223,7 +223,7 @@ fn sha256(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A folder as the same versions wrote it.
+/// A sink folder of the same version.
 fn earlier_folder(target: &Path, messages: &[String]) {
     let lines: Vec<&str> = messages.iter().flat_map(|message| message.lines()).collect();
     let bytes = lines.join("\n") + "\n";
@@ -250,7 +250,7 @@ fn compacted(target: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_folder_with_cut_messages_is_written_again_from_the_outbox() {
+fn sink_with_cut_messages_is_rewritten_from_outbox() {
     let (folder, home) = homes();
     let target = folder.path().join("kept");
     let log = [message(1), message(2), cut_message(3), message(4)];
@@ -264,11 +264,11 @@ fn a_folder_with_cut_messages_is_written_again_from_the_outbox() {
 }
 
 #[test]
-fn a_folder_whose_messages_are_nowhere_else_says_what_is_lost() {
+fn sink_reports_lost_messages() {
     let (folder, home) = homes();
     let target = folder.path().join("kept");
     earlier_folder(&target, &[message(1), cut_message(2), message(3), message(4)]);
-    // Another machine goes on where the folder seems to end.
+    // Another machine continues after the stored messages.
     let sink = StorageSink::folder(&target, &session()).expect("a sink");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let position = runtime.block_on(sink.start_position()).expect("readable").expect("something is there");

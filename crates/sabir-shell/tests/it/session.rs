@@ -1,4 +1,4 @@
-//! Whole sessions: prompts, orders, ends, and shells that come after others.
+//! Sessions: prompts, remote commands, completion and recovery.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn session() -> SessionId {
     "s-1".parse().expect("a session")
 }
 
-/// Says its prompt back; `wait` makes it wait to be cancelled.
+/// Answers with its prompt. A prompt that starts with `wait` waits for cancellation.
 #[derive(Clone)]
 struct Echo {
     cancelled: watch::Sender<bool>,
@@ -109,8 +109,8 @@ fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> SessionCo
     }
 }
 
-/// A shell from its beginning to its end.
-async fn shell(config: SessionConfig, adapter: &mut Echo) -> SessionReport {
+/// Runs a session to its end.
+async fn run_session(config: SessionConfig, adapter: &mut Echo) -> SessionReport {
     let (_stop, stopped) = mpsc::channel(1);
     Box::pin(run(config, adapter, stopped)).await.expect("it ends")
 }
@@ -134,12 +134,12 @@ fn order(number: u64, kind: OrderKind) -> Order {
 }
 
 #[test]
-fn a_prompt_is_run_told_without_its_secrets_and_delivered() {
+fn prompt_is_run_redacted_and_delivered() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("say hunter2-hunter2")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("say hunter2-hunter2")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
         assert_eq!(echo.calls(), ["init", "prompt say hunter2-hunter2", "shutdown"]);
@@ -154,7 +154,7 @@ fn a_prompt_is_run_told_without_its_secrets_and_delivered() {
 }
 
 #[test]
-fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
+fn commands_are_logged_first_and_executed_once() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
@@ -183,7 +183,7 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
             hub.until("the others are answered", |state| state.taken.len() == 5).await;
             let accepted: Vec<_> = hub.with(|state| state.taken.iter().map(|taken| taken["accepted"] == true).collect());
             assert_eq!(accepted, [true, false, false, true, false]);
-            // One that comes again is answered again, and that is all.
+            // A repeated command is only replied to.
             hub.with(|state| state.orders.extend([(6, order(6, OrderKind::Cancel))]));
             hub.until("the cancel is taken", |state| state.taken.len() == 6).await;
             hub.until("the run is over", |state| {
@@ -199,13 +199,13 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
             hub.messages().iter().filter_map(|message| message["payload"]["meta"]["order"].as_u64()).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
 
-        // The next shell knows them, though the hub has forgotten the answers.
+        // The next runner knows the commands, although the hub lost the replies.
         hub.with(|state| {
             state.taken.clear();
             state.orders.extend([(1, prompt(1, "wait here")), (6, order(6, OrderKind::Cancel))]);
         });
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("another")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("another")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert_eq!(echo.calls(), ["init", "prompt another", "shutdown"]);
         hub.with(|state| assert_eq!(state.hellos.last().map(|hello| hello["orders"].clone()), Some(6.into())));
@@ -213,7 +213,7 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
 }
 
 #[test]
-fn an_end_that_nobody_heard_is_delivered_later_and_the_prompt_is_not_run_again() {
+fn undelivered_end_is_delivered_without_rerun() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
@@ -221,23 +221,23 @@ fn an_end_that_nobody_heard_is_delivered_later_and_the_prompt_is_not_run_again()
         let mut echo = Echo::new();
         let mut first = config(&home, Some(&hub), Some("once"));
         first.flush = Duration::ZERO;
-        let report = shell(first, &mut echo).await;
+        let report = run_session(first, &mut echo).await;
         assert!(report.unsent > 0 && report.unsent == report.last, "{report:?}");
         hub.with(|state| state.stalled = false);
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("once")), &mut echo).await;
         assert_eq!(echo.calls(), ["init", "shutdown"]);
         assert!(report.earlier && report.unsent == 0 && report.done.is_some_and(|done| done.outcome == Outcome::Completed));
         assert!(types(&hub.messages()).contains(&"result".to_owned()));
-        // All was heard: the same words mean the same once more.
+        // Everything was delivered, so the same prompt is a new run.
         let mut echo = Echo::new();
-        shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        run_session(config(&home, Some(&hub), Some("once")), &mut echo).await;
         assert_eq!(echo.calls(), ["init", "prompt once", "shutdown"]);
         hub.messages();
     });
 }
 
-/// What a shell leaves that is killed in the middle of a run.
+/// Leaves the outbox of a runner that was killed during a run.
 fn leave_interrupted_run(home: &Home) {
     let outbox = Arc::new(Outbox::create(home, &session(), Outbox::new_writer(), Position::FIRST).expect("created"));
     let redactor = Arc::new(Redactor::new([]).expect("a redactor"));
@@ -249,7 +249,7 @@ fn leave_interrupted_run(home: &Home) {
 }
 
 #[test]
-fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
+fn interrupted_run_follows_on_crash() {
     on_threads(async {
         for (on_crash, prompt, calls) in [
             (OnCrash::Report, Some("the work"), &["init", "shutdown"][..]),
@@ -262,7 +262,7 @@ fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
             let hub = FakeHub::start().await;
             let mut echo = Echo::new();
             let config = SessionConfig { on_crash, wait: Some(Duration::ZERO), ..config(&home, Some(&hub), prompt) };
-            let report = shell(config, &mut echo).await;
+            let report = run_session(config, &mut echo).await;
             assert_eq!(echo.calls(), calls);
             let messages = hub.messages();
             let first = messages.iter().find(|message| message["type"] == "result").expect("a result");
@@ -283,19 +283,19 @@ fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
 }
 
 #[test]
-fn a_damaged_log_is_delivered_with_its_loss() {
+fn damaged_outbox_is_delivered_with_loss() {
     on_threads(async {
         let (_folder, home) = home();
         let mut offline = config(&home, None, Some("work"));
         offline.flush = Duration::ZERO;
-        let before = shell(offline, &mut Echo::new()).await;
+        let before = run_session(offline, &mut Echo::new()).await;
         let segment = home.outbox("s-1").expect("a folder").segment(1);
         let mut bytes = std::fs::read(&segment).expect("a segment");
         let at = memchr::memmem::find(&bytes, br#""type":"prompt""#).expect("a message");
         bytes[at] ^= 4;
         std::fs::write(&segment, bytes).expect("written");
         let hub = FakeHub::start().await;
-        let report = shell(config(&home, Some(&hub), Some("more")), &mut Echo::new()).await;
+        let report = run_session(config(&home, Some(&hub), Some("more")), &mut Echo::new()).await;
         assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
         assert_eq!((report.repair.lost, report.repair.restored), (vec![2..=2], 0));
         let messages = hub.messages();
@@ -308,16 +308,16 @@ fn a_damaged_log_is_delivered_with_its_loss() {
 }
 
 #[test]
-fn a_refusal_ends_delivery_and_not_the_run() {
+fn refusal_ends_delivery_not_run() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
         hub.with(|state| state.faults.push_back(Fault::End("fenced")));
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("work")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("work")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert!(report.refused.is_some() && report.unsent == report.last, "{report:?}");
-        // A token that is not known is announced before anything is run.
+        // An unknown token fails before the agent is started.
         let (_folder, home) = self::home();
         hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
         let mut echo = Echo::new();
@@ -328,7 +328,7 @@ fn a_refusal_ends_delivery_and_not_the_run() {
 }
 
 #[test]
-fn artifacts_are_told_and_brought_by_their_hash() {
+fn artifacts_are_announced_and_uploaded() {
     on_threads(async {
         let (folder, home) = home();
         let work = folder.path().join("work");
@@ -344,7 +344,7 @@ fn artifacts_are_told_and_brought_by_their_hash() {
         let sink = sabir_shell::StorageSink::folder(&target, &session()).expect("a sink");
         let files = sabir_shell::artifact::ArtifactFinder::new(work.clone(), &patterns).expect("patterns");
         let config = SessionConfig { sink: Some(sink), files: Some(files), ..config(&home, None, Some("work")) };
-        let report = shell(config, &mut Echo::new()).await;
+        let report = run_session(config, &mut Echo::new()).await;
         assert_eq!((report.artifacts, report.sink), (vec![], None));
         let log = std::fs::read_to_string(target.join("sessions/s-1/messages.json")).expect("a log");
         let announced: Vec<Value> = log
@@ -365,12 +365,12 @@ fn artifacts_are_told_and_brought_by_their_hash() {
 }
 
 #[test]
-fn without_a_hub_the_log_stays_here() {
+fn without_hub_outbox_stays_local() {
     on_threads(async {
         let (_folder, home) = home();
         for _ in 0..2 {
             let mut echo = Echo::new();
-            let report = shell(config(&home, None, Some("work")), &mut echo).await;
+            let report = run_session(config(&home, None, Some("work")), &mut echo).await;
             assert!(report.last > 0 && report.unsent == 0 && echo.calls().len() == 3, "{report:?}");
         }
     });

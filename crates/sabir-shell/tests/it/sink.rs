@@ -1,4 +1,4 @@
-//! The log in a folder and in a bucket: what is there after lost answers, fenced writers and restarts.
+//! Delivery to folders and buckets: lost responses, fencing and restarts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,14 +36,14 @@ fn open(home: &Path) -> Arc<Outbox> {
     Arc::new(known.unwrap_or_else(|| Outbox::create(&home, &session(), Outbox::new_writer(), Position::FIRST).expect("created")))
 }
 
-/// Brings all that is in the log to the sink.
+/// Delivers the outbox to the sink.
 async fn deliver(sink: &StorageSink, outbox: &Arc<Outbox>) -> DeliveryOutcome {
     outbox.sync().expect("synced");
     let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
     sink.clone().run(Arc::clone(outbox), finished).await
 }
 
-/// Bytes of all parts, in order; and how many parts there are.
+/// Content of all parts, and their number.
 fn parts(folder: &Path) -> (Vec<u8>, usize) {
     let folder = folder.join("sessions/s%201");
     let names = std::iter::once("messages.json".to_owned()).chain((1..).map(|number| format!("messages-{number:04}.json")));
@@ -60,7 +60,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_folder_has_the_log_in_parts_over_restarts() {
+fn folder_has_compacted_parts_across_restarts() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let (home, target) = (folder.path().join("home"), folder.path().join("kept"));
@@ -76,7 +76,7 @@ fn a_folder_has_the_log_in_parts_over_restarts() {
         }
         let (bytes, count) = parts(&target);
         assert!(count > 3 && count == bytes.len().div_ceil(100_000), "{count}");
-        // A sink that is new to a log gets all of it.
+        // A new sink receives the whole log.
         let other = folder.path().join("other");
         let sink = StorageSink::folder(&other, &session()).expect("a sink");
         assert_eq!(deliver(&sink, &open(&home)).await, DeliveryOutcome::Delivered);
@@ -87,7 +87,7 @@ fn a_folder_has_the_log_in_parts_over_restarts() {
 
 #[cfg(unix)]
 #[test]
-fn folder_and_its_files_are_owner_only() {
+fn folder_is_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     fn modes(folder: &std::path::Path, all: &mut Vec<(std::path::PathBuf, u32)>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -113,7 +113,7 @@ fn folder_and_its_files_are_owner_only() {
             for (path, mode) in all {
                 assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "round {round}: {}", path.display());
             }
-            // As an earlier version left it.
+            // Permissions that an earlier version set.
             for (path, mode) in [(own.clone(), 0o755), (own.join("log"), 0o755), (own.join("messages.json"), 0o644)] {
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
             }
@@ -122,7 +122,7 @@ fn folder_and_its_files_are_owner_only() {
 }
 
 #[test]
-fn who_comes_later_fences_who_was_there_before() {
+fn later_writer_fences_earlier() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().join("kept");
@@ -130,7 +130,7 @@ fn who_comes_later_fences_who_was_there_before() {
         let first = open(&folder.path().join("first"));
         write(&first, 10);
         assert_eq!(deliver(&sink, &first).await, DeliveryOutcome::Delivered);
-        // Another machine goes on after what is there.
+        // Another machine continues after the stored messages.
         let position = sink.start_position().await.expect("readable").expect("something is there");
         assert_eq!(position, Position { epoch: 2, after: 10 });
         let second = Outbox::create(&Home::at(folder.path().join("second")), &session(), Outbox::new_writer(), position);
@@ -147,7 +147,7 @@ fn who_comes_later_fences_who_was_there_before() {
 }
 
 #[test]
-fn what_was_made_before_an_answer_was_lost_is_ours() {
+fn claim_and_segments_survive_lost_responses() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().join("kept");
@@ -155,7 +155,7 @@ fn what_was_made_before_an_answer_was_lost_is_ours() {
         let outbox = open(&folder.path().join("home"));
         write(&outbox, 10);
         for _ in 0..3 {
-            // The claim and the segment are there; nobody told us.
+            // The claim and the segment are stored, but their responses were lost.
             assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered);
         }
         write(&outbox, 10);
@@ -167,13 +167,13 @@ fn what_was_made_before_an_answer_was_lost_is_ours() {
 }
 
 #[test]
-fn what_is_not_there_in_time_is_counted() {
+fn unsent_messages_are_counted() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let sink = StorageSink::folder(&folder.path().join("kept"), &session()).expect("a sink");
         let outbox = open(&folder.path().join("home"));
         write(&outbox, 10);
-        // The folder is gone, and a file stands in its position.
+        // A file replaces the folder.
         std::fs::remove_dir_all(folder.path().join("kept")).expect("removed");
         std::fs::write(folder.path().join("kept"), "x").expect("written");
         let (_finish, finished) = watch::channel(Some(Instant::now()));
@@ -182,7 +182,7 @@ fn what_is_not_there_in_time_is_counted() {
 }
 
 #[test]
-fn only_the_composed_log_is_missing() {
+fn missing_compaction_is_reported() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().join("kept");
@@ -190,7 +190,7 @@ fn only_the_composed_log_is_missing() {
         write(&outbox, 10);
         // No file can have this name.
         std::fs::create_dir_all(target.join("sessions/s%201/messages.json/x")).expect("made");
-        // However slow the disk is, there is a time in which the segment gets there.
+        // Increase the timeout until the segment is stored, however slow the disk is.
         let mut outcome = DeliveryOutcome::Unsent(10);
         for doubled in 0..9 {
             let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_millis(200 << doubled)));
@@ -204,9 +204,9 @@ fn only_the_composed_log_is_missing() {
     });
 }
 
-/// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
+/// Runs in a process of its own, because AWS variables are process-wide.
 #[test]
-fn a_bucket_has_the_log_too() {
+fn bucket_has_compacted_log() {
     const INSIDE: &str = "SABIR_TEST_BUCKET";
     if std::env::var_os(INSIDE).is_some() {
         return in_a_bucket();
@@ -214,7 +214,7 @@ fn a_bucket_has_the_log_too() {
     let Some(s3) = S3::start(Path::new(env!("CARGO_TARGET_TMPDIR"))) else { return };
     s3.ask("s3.create_bucket(Bucket='logs')");
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])
+        .args(["--exact", "sink::bucket_has_compacted_log", "--nocapture"])
         .env(INSIDE, "yes")
         .env("AWS_ENDPOINT_URL", format!("http://{}", s3.address))
         .env("AWS_ACCESS_KEY_ID", "test")

@@ -1,23 +1,23 @@
-//! What must follow the first letters of a key.
+//! Patterns of the text after a key's prefix.
 
 use super::{Candidate, Match};
 
-/// A form behind its first letters.
+/// Pattern after a prefix.
 #[derive(Debug)]
 pub(super) enum Suffix {
-    /// So many letters, and then none. The first letters belong to the secret.
+    /// `min..=max` letters. The prefix is part of the secret.
     Token { letter: fn(u8) -> bool, min: usize, max: usize, digit: bool },
-    /// So many letters at min; the first letters are no secret.
+    /// At least `min` letters. The prefix is not secret.
     Rest { letter: fn(u8) -> bool, min: usize },
-    /// A sign between a name and a value, then the value.
+    /// A separator, then a value of `min..=max` letters.
     Assigned { letter: fn(u8) -> bool, min: usize, max: usize },
-    /// Parts of letters with dots between them, each of so many at min.
+    /// Dot-separated parts of minimum lengths.
     Dotted { parts: &'static [usize] },
-    /// A block with a line before and a line behind it.
+    /// A PEM block.
     PrivateKey,
     /// `user:password@`.
     UserInfo,
-    /// A header's value.
+    /// Value of a header.
     Header,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn token_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=')
 }
 
-/// Where a run of letters ends.
+/// End of a run of letters.
 fn run(bytes: &[u8], from: usize, letter: fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|byte| !letter(*byte)).map_or(bytes.len(), |count| from + count)
 }
@@ -86,7 +86,7 @@ impl Match {
     }
 }
 
-/// The matches on a run of letters.
+/// Matches a run of letters.
 fn letters(candidate: &Candidate<'_>, from: usize, to: usize, min: usize, max: usize, secret_from: usize) -> Match {
     let count = to - from;
     if count > max {
@@ -95,14 +95,14 @@ fn letters(candidate: &Candidate<'_>, from: usize, to: usize, min: usize, max: u
     if to == candidate.bytes.len() && !candidate.is_final {
         return Match::Undecided;
     }
-    // A form of a fixed length that goes on in other letters is something else.
+    // A fixed-length key does not continue in other letters.
     let continues = min == max && candidate.bytes.get(to).is_some_and(u8::is_ascii_alphanumeric);
     if count < min || continues { Match::No } else { Match::Yes { from: secret_from, to } }
 }
 
-/// Where a value begins behind `=` or `:`, quotes and spaces.
+/// Start of a value after `=` or `:`, quotes and spaces.
 fn find_value(candidate: &Candidate<'_>, after: usize) -> Result<usize, Match> {
-    /// As much as `": \"` takes, escaped twice.
+    /// Length of `": \"`, escaped twice.
     const MAX_SEPARATOR_BYTES: usize = 12;
     let is_separator = |byte: u8| matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'=' | b':' | b'\\' | b'>');
     let to = run(candidate.bytes, after, is_separator);
@@ -138,7 +138,7 @@ fn dotted_parts(candidate: &Candidate<'_>, parts: &[usize]) -> Match {
     Match::Yes { from: candidate.start, to: at }
 }
 
-/// From the line that begins it to the line that ends it, or as far as it goes.
+/// From the BEGIN line to the END line, or to the end of the body.
 fn private_key(candidate: &Candidate<'_>) -> Match {
     const MAX_LABEL_BYTES: usize = 64;
     const END: &[u8] = b"-----END ";
@@ -181,7 +181,7 @@ fn user_info(candidate: &Candidate<'_>) -> Match {
             let part = &candidate.bytes[candidate.after..to];
             let Some(colon) = memchr::memchr(b':', part) else { return Match::No };
             let from = candidate.after + colon + 1;
-            // A place for a password is none: `${PASSWORD}`, `***`.
+            // Placeholders are not passwords: `${PASSWORD}`, `***`.
             let is_placeholder = matches!(candidate.bytes.get(from), None | Some(b'$' | b'{' | b'*' | b'['));
             if from == to || is_placeholder { Match::No } else { Match::Yes { from, to } }
         }
@@ -212,7 +212,7 @@ fn header(candidate: &Candidate<'_>) -> Match {
     }
     let to = run(candidate.bytes, from, token_letter);
     let value = &candidate.bytes[from..to];
-    // A word is a description, and no token.
+    // Prose and constant names are not tokens.
     let is_word = value.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.'));
     let is_name = value.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'.' | b'-'));
     letters(candidate, from, to, min, usize::MAX, from).unless(is_word || is_name)

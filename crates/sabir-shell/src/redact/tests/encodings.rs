@@ -1,4 +1,4 @@
-//! Secrets of all kinds, written in every way that is promised, cut everywhere.
+//! Known secrets in every supported encoding, split at any place.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const BEFORE: &str = "say ";
 const AFTER: &str = ", then more";
 const MARK: &str = "[secret S]";
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,7 +28,7 @@ impl Numbers {
         let letters: Vec<char> = LETTERS.chars().collect();
         let count = 8 + self.below(40);
         let secret: String = (0..count).map(|_| letters[self.below(letters.len())]).collect();
-        // A secret does not begin or end with a space.
+        // Secrets do not begin or end with a space.
         format!("{}{}9", char::from(b'a' + u8::try_from(self.below(26)).expect("a letter")), secret)
     }
 }
@@ -93,7 +93,7 @@ fn entity(character: char) -> Option<String> {
     Some(format!("&{name};"))
 }
 
-/// The texts, and the names of the ways, in which a secret stands exactly.
+/// Encodings in which the secret is replaced exactly, with their names.
 fn exact(secret: &str) -> Vec<(&'static str, String)> {
     let after_third = |what: &str| {
         let at = secret.char_indices().nth(3).expect("longer").0;
@@ -151,7 +151,7 @@ fn wrapped(text: &str, columns: usize, line_end: &str) -> String {
     text.as_bytes().chunks(columns).map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join(line_end)
 }
 
-/// Texts in base64 in which the secret stands somewhere.
+/// Base64 encodings of texts that contain the secret.
 fn in_base64(secret: &str, shift: usize) -> Vec<(&'static str, String)> {
     let text = format!("{}{secret}{}", "x".repeat(shift), "y".repeat(70));
     let (standard, url) = (STANDARD.encode(&text), URL_SAFE.encode(&text));
@@ -176,7 +176,7 @@ fn redactor(secret: &str) -> Arc<Redactor> {
     Arc::new(Redactor::new([("S".to_owned(), secret.to_owned())]).expect("a redactor"))
 }
 
-/// What a stream of these pieces tells.
+/// Concatenated text of a redacted stream of deltas.
 fn streamed<'t>(redactor: &Arc<Redactor>, pieces: impl IntoIterator<Item = &'t str>) -> String {
     let mut stream = EventRedactor::new(Arc::clone(redactor));
     let mut redacted = Vec::new();
@@ -188,7 +188,7 @@ fn streamed<'t>(redactor: &Arc<Redactor>, pieces: impl IntoIterator<Item = &'t s
     joined_text(&redacted)
 }
 
-/// Every way to cut a short text in two, some ways to cut it in three, and its single letters.
+/// Split positions: each single one of a short text, some pairs, and all at once.
 fn cuts(text: &str, numbers: &mut Numbers) -> Vec<Vec<usize>> {
     let offsets: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
     let mut cuts: Vec<Vec<usize>> = if offsets.len() <= 120 {
@@ -219,7 +219,7 @@ fn redacts_each_encoding_split_anywhere() {
         for (way, written) in exact(&secret) {
             let full = format!("{BEFORE}{written}{AFTER}");
             let want = format!("{BEFORE}{MARK}{AFTER}");
-            // A backslash before the first character of a secret is no part of it.
+            // A backslash before the first character may remain.
             let normalized = |text: &str| text.replace(&format!("\\{MARK}"), MARK);
             assert_eq!(normalized(&redactor.text(&full)), want, "{way}: {secret}");
             for cuts in cuts(&full, &mut numbers) {
@@ -240,7 +240,7 @@ fn redacts_base64_with_any_line_wrapping() {
                 let full = format!("{BEFORE}{written}{AFTER}");
                 let redacted = redactor.text(&full).into_owned();
                 let (before, after) = redacted.split_once(MARK).unwrap_or_else(|| panic!("{way}, {shift}: {secret}: {redacted}"));
-                // The first and the last letter hold bits of what stands beside the secret.
+                // The first and last letters also encode neighbouring bytes.
                 let left = before.len() + after.len();
                 let plain = full.len() - written.len() * secret.len() / (shift + secret.len() + 70);
                 assert!(left <= plain + 16, "{way}, {shift}: {secret}: {redacted}");
@@ -273,7 +273,7 @@ fn keeps_similar_escaped_text() {
 #[test]
 fn redacts_across_chunk_boundaries_of_long_text() {
     let redactor = redactor("a/secret/of/mine");
-    // As long as several parts that are looked at one after the other.
+    // Longer than several chunks.
     let text = format!("{}a%2Fsecret%2Fof%2Fmine{}", "%41-".repeat(50_000), "\\".repeat(300_000));
     for before in 0..24 {
         let text = format!("{}{text}\u{200b}a%2Fsecret%2Fof%2Fmine", "x".repeat(before * 11_003));

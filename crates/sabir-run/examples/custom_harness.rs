@@ -1,11 +1,11 @@
-//! An agent that Sabir does not know, in one file: what it prints, how it is started, and a run of it.
+//! A custom agent in one file: its output format, its command line, and a run.
 //!
 //! ```sh
 //! cargo run -p sabir-run --example custom_harness
 //! ```
 //!
-//! The agent here is a shell script that prints lines of its own making. Yours is a program on the search path; replace
-//! `Program::Shell` by `Program::named(["acme"])`.
+//! The agent is a shell script that prints lines of an invented format. For a real program, replace `Program::Shell` by
+//! `Program::named(["acme"])`.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,9 +17,9 @@ use sabir_core::event::{Event, Final, Outcome, RunId, TextDelta, ToolEnd, ToolKi
 use sabir_core::fold::{SessionResult, SessionResultFold};
 use sabir_core::launch::{CommandLine, LaunchSpec, Program, PromptTransport, Request};
 use sabir_core::line::Line;
-use sabir_run::{Controller, Plan, Sink, probe};
+use sabir_run::{CancelHandle, RunConfig, RunSink, probe};
 
-/// The agent: its output format and how it is started.
+/// The agent: output format and launch spec.
 fn acme() -> Agent {
     let dialect = DialectSpec::text(
         "lines",
@@ -37,7 +37,7 @@ fn acme() -> Agent {
     Agent::new("acme", "Acme").dialect(dialect).launch(launch.environment(["ACME_*"]).keys(["ACME_API_KEY"]))
 }
 
-/// Reads its lines. Only facts are told: numbers, pairs, the one answer and the ending are the decoder's.
+/// The dialect. The decoder adds sequence numbers, pairing, and the single final answer and outcome.
 #[derive(Default)]
 struct Lines {
     answer: Held,
@@ -57,7 +57,7 @@ impl Dialect for Lines {
             }
             Some(("ran", output)) => facts.push(ToolEnd::new("call", ToolStatus::Ok).output(output.to_owned()).exit_code(0)),
             _ if text == "bye" => self.over = true,
-            // What no rule knows is kept.
+            // Unknown lines are preserved.
             _ => facts.unrecognized(None, line),
         }
     }
@@ -75,10 +75,10 @@ impl Dialect for Lines {
     }
 }
 
-/// Prints each event and folds them into a result.
+/// Prints each event and folds the events into a result.
 struct Printed(SessionResultFold);
 
-impl Sink for Printed {
+impl RunSink for Printed {
     fn event(&mut self, event: &Event<'_>) {
         let mut line = Vec::new();
         event.write_json(&mut line);
@@ -88,18 +88,18 @@ impl Sink for Printed {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // In the process that reaps the run, this does not return.
+    // In a reaper process this does not return.
     sabir_run::reaper::install();
     let prompt = "how many files are here?";
     let agent = Arc::new(acme());
     let command = agent.command(&Request { prompt, ..Request::default() })?;
-    let program = probe::program(&agent).ok_or("acme is not installed")?;
-    let plan = Plan { run_id: RunId::from("example"), ..Plan::new(agent, program, command, prompt, std::env::current_dir()?) };
-    sabir_run::supervise::take_in_orphans(true);
+    let program = probe::find_program(&agent).ok_or("acme is not installed")?;
+    let config = RunConfig::new(agent, program, command, prompt, std::env::current_dir()?).run_id(RunId::from("example"));
+    sabir_run::supervisor::set_subreaper(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sink = Printed(SessionResult::fold());
-    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut sink));
+    let outcome = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut sink));
     let result = sink.0.finish();
-    println!("{}: {}", ended.outcome, result.text.unwrap_or_default());
+    println!("{}: {}", outcome.outcome, result.text.unwrap_or_default());
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! A page in the browser of whoever sits here.
+//! Opening web pages in the user's browser.
 
 use crate::spawn;
 
-/// Whether there is a desktop that could show a page.
+/// Returns whether this session has a desktop that can open a browser.
 pub fn has_desktop() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if cfg!(any(windows, target_os = "macos")) { !set("SSH_CONNECTION") } else { set("DISPLAY") || set("WAYLAND_DISPLAY") }
 }
 
-/// Asks the desktop to show a page. False when there is nobody to ask; whether it is shown is the desktop's business.
-pub fn show(address: &str) -> bool {
+/// Opens an address in the default browser. Returns whether the launcher started.
+pub fn open(address: &str) -> bool {
     let (program, arguments): (&str, &[&str]) = if cfg!(windows) {
         ("rundll32", &["url.dll,FileProtocolHandler"])
     } else if cfg!(target_os = "macos") {
@@ -17,5 +17,5 @@ pub fn show(address: &str) -> bool {
     } else {
         ("xdg-open", &[])
     };
-    spawn::detached(program, arguments.iter().copied().chain([address])).is_ok()
+    spawn::spawn_detached(program, arguments.iter().copied().chain([address])).is_ok()
 }

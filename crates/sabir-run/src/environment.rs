@@ -1,13 +1,12 @@
-//! Which variables an agent gets: an allow-list, the agent's own, and what the user names.
+//! Environment of an agent: an allow-list, the agent's own variables, and the user's rules.
 //!
-//! An agent runs commands that a model thinks of. What is in the environment of the caller is for the caller; a run gets
-//! what programs need to work at all, the variables of its agent, and nothing else.
+//! Agents execute commands chosen by a model, so secrets in the caller's environment must not leak to them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// What ordinary programs and tool chains need; a `*` at the end stands for any rest.
-const ORDINARY: &[&str] = &[
+/// Variables that common programs and tool chains need; a trailing `*` matches any suffix.
+const DEFAULT_ALLOWED: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
@@ -28,7 +27,7 @@ const ORDINARY: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "WAYLAND_DISPLAY",
-    // The way to the network.
+    // Network access.
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -42,7 +41,7 @@ const ORDINARY: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
-    // Where tool chains live.
+    // Tool chains.
     "CARGO_HOME",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
@@ -77,65 +76,66 @@ const ORDINARY: &[&str] = &[
     "PROCESSOR_*",
 ];
 
-/// What the user says about one variable.
+/// The user's rule for one variable or pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pass {
-    /// It passes; a `*` at the end stands for any rest.
-    Through(String),
-    /// It has this value.
+pub enum EnvRule {
+    /// Pass the variable from the caller's environment; a trailing `*` matches any suffix.
+    Inherit(String),
+    /// Set the variable (name, value).
     Set(String, String),
 }
 
-impl Pass {
-    /// `NAME` passes, `NAME=VALUE` sets, `*` passes everything. `None` for a name that no variable can have.
+impl EnvRule {
+    /// Parses `NAME` or `PREFIX*` (inherit), `*` (inherit everything) or `NAME=VALUE` (set).
     pub fn parse(text: &str) -> Option<Self> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         if name.is_empty() || name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
             return None;
         }
-        Some(value.map_or_else(|| Self::Through(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
+        Some(value.map_or_else(|| Self::Inherit(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
     }
 }
 
-impl Pass {
-    /// Whether it is about a variable of that name.
-    pub fn names(&self, name: &str) -> bool {
+impl EnvRule {
+    /// Returns whether the rule matches a variable name.
+    pub fn applies_to(&self, name: &str) -> bool {
         match self {
-            Self::Through(pattern) => matches(pattern, name),
+            Self::Inherit(pattern) => matches(pattern, name),
             Self::Set(set, _) => set == name,
         }
     }
 }
 
-/// The environment of a run.
+/// Environment variables of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
 impl Environment {
-    /// What passes of `all`, for an agent that asks for `own` and a user who says `passes`.
-    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, own: &[String], passes: &[Pass]) -> Self {
-        let through = passes.iter().filter_map(|pass| match pass {
-            Pass::Through(name) => Some(name.as_str()),
-            Pass::Set(..) => None,
+    /// Filters the variables in `all` by the allow-list, the patterns in `agent_names`, and the user's rules.
+    pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>, agent_names: &[String], rules: &[EnvRule]) -> Self {
+        let inherited = rules.iter().filter_map(|rule| match rule {
+            EnvRule::Inherit(name) => Some(name.as_str()),
+            EnvRule::Set(..) => None,
         });
-        let patterns: Vec<&str> = ORDINARY.iter().copied().chain(own.iter().map(String::as_str)).chain(through).collect();
+        let patterns: Vec<&str> =
+            DEFAULT_ALLOWED.iter().copied().chain(agent_names.iter().map(String::as_str)).chain(inherited).collect();
         let mut variables: BTreeMap<OsString, OsString> = all
             .into_iter()
             .filter(|(name, _)| name.to_str().is_some_and(|name| patterns.iter().any(|pattern| matches(pattern, name))))
             .collect();
-        for pass in passes {
-            if let Pass::Set(name, value) = pass {
+        for rule in rules {
+            if let EnvRule::Set(name, value) = rule {
                 variables.insert(name.into(), value.into());
             }
         }
         Self { variables }
     }
 
-    /// Whether every agent gets a variable of that name.
-    pub fn is_ordinary(name: &str) -> bool {
-        ORDINARY.iter().any(|pattern| matches(pattern, name))
+    /// Returns whether every agent receives a variable of this name.
+    pub fn is_allowed_by_default(name: &str) -> bool {
+        DEFAULT_ALLOWED.iter().any(|pattern| matches(pattern, name))
     }
 
     /// Sets a variable.
@@ -143,17 +143,17 @@ impl Environment {
         self.variables.insert(name.into(), value.into());
     }
 
-    /// Takes a variable away.
+    /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         self.variables.remove(OsStr::new(name));
     }
 
-    /// The value of a variable.
+    /// Value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// All of it.
+    /// All variables, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
@@ -165,16 +165,16 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Pass};
+    use super::{EnvRule, Environment};
 
     #[test]
-    fn a_secret_of_the_caller_stays_with_the_caller() {
+    fn new_drops_variables_that_no_rule_allows() {
         let all = [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "s"), ("ANTHROPIC_API_KEY", "k"), ("MINE", "m")];
         let all = all.map(|(name, value)| (name.into(), value.into()));
-        let passes = [Pass::parse("MINE"), Pass::parse("MODE=a=b")].map(Option::unwrap);
-        let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &passes);
+        let rules = [EnvRule::parse("MINE"), EnvRule::parse("MODE=a=b")].map(Option::unwrap);
+        let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &rules);
         let names: Vec<_> = environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY=k", "LC_ALL=C", "MINE=m", "MODE=a=b", "PATH=/bin"]);
-        assert_eq!(Pass::parse("=x"), None);
+        assert_eq!(EnvRule::parse("=x"), None);
     }
 }

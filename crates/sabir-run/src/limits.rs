@@ -1,39 +1,39 @@
-//! How long things may take.
+//! Timeouts of a run and grace periods of the stop escalation.
 
 use std::time::Duration;
 
-/// The times after which a run is ended. `None` is no limit.
+/// Timeouts after which a run is stopped. `None` disables a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The whole run.
+    /// Duration of the run.
     pub run: Option<Duration>,
-    /// From the start to the first byte of standard output.
+    /// Time from the start to the first byte on stdout.
     pub first_output: Option<Duration>,
-    /// Without a byte on either pipe while no tool call is open.
+    /// Time without output while no tool call is open.
     pub inactivity: Option<Duration>,
-    /// One tool call.
+    /// Duration of a tool call.
     pub tool: Option<Duration>,
-    /// Silence after the agent said that it is done. The run counts as what the agent said.
+    /// Time without output after the agent reported its result. The run keeps the reported outcome.
     pub after_result: Option<Duration>,
 }
 
 impl Default for Limits {
-    /// No limit but the last: an agent that is done and does not leave is ended after half a minute.
+    /// Only `after_result` is limited, to 30 seconds: some agents report their result but do not exit.
     fn default() -> Self {
         Self { run: None, first_output: None, inactivity: None, tool: None, after_result: Some(Duration::from_secs(30)) }
     }
 }
 
-/// How long each step of a stop waits before the next.
+/// Grace periods of the stop escalation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grace {
     /// After the agent's own stop signal.
     pub interrupt: Duration,
     /// After SIGTERM.
     pub terminate: Duration,
-    /// After SIGKILL, for the kernel to clear up.
+    /// After SIGKILL, for the kernel to reap.
     pub kill: Duration,
-    /// After the end of the process, for a pipe that somebody else still holds.
+    /// After the leader exited, for pipes that another process holds open.
     pub drain: Duration,
 }
 

@@ -1,30 +1,30 @@
-//! The reaper: a helper process between this one and the agent, one for each run.
+//! The reaper: one helper process per run, between this process and the agent.
 //!
-//! It is a child subreaper, so every process of the run that loses its parent becomes its child, whatever it did to hide: a session
-//! of its own, a double fork, an empty environment. It waits for children and starts none but the agent; when `waitpid` fails with
-//! `ECHILD`, no process of the run is left. The process that reads the agent could not prove that: it has other children, and
-//! `waitpid(-1)` would take exit statuses away from Tokio.
+//! It is a child subreaper, so every orphan of the run becomes its child, even after a new session, a double fork, or with an
+//! empty environment. Its only other child is the agent, so `ECHILD` from `waitpid` proves that no process of the run is left.
+//! The supervising process cannot prove this: it has other children, and `waitpid(-1)` would take exit statuses away from
+//! Tokio.
 //!
-//! The two talk over a socket that is the reaper's standard input. Its standard output and error are the agent's; it lets go of them
-//! as soon as the agent has them, so they end when the agent's processes do.
+//! Both communicate over a socket, which is the reaper's stdin. Stdout and stderr are the agent's; the reaper closes them once
+//! the agent has them, so that they end with the agent's processes.
 //!
 //! ```text
-//! to the reaper     one byte, and the agent's standard input (SCM_RIGHTS) if it has one; then orders: TERMINATE, KILL, RELEASE
-//! from the reaper   STARTED pid | FAILED errno; EXITED status; DRAINED. EXITED_LAST status is EXITED and DRAINED in one.
+//! to the reaper     one byte, with the agent's stdin (SCM_RIGHTS) if it has one; then commands: TERMINATE, KILL, RELEASE
+//! from the reaper   STARTED pid | FAILED errno; EXITED status; DRAINED. EXITED_LAST status combines EXITED and DRAINED.
 //! ```
 //!
-//! When the socket closes, the process at its other end is gone: the reaper kills the run. The reaper has the agent's environment
-//! and is not dumpable, so that an agent of the same user can't trace it and make it tell something else. An agent can kill it, as
-//! it can kill any process of its user; then nothing is proven.
+//! If the socket closes, the supervising process is gone and the reaper kills the run. The reaper has the agent's environment
+//! and is not dumpable, so that an agent of the same user cannot ptrace it and forge its reports. An agent can kill its reaper,
+//! like any process of its user; quiescence is unknown then.
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Client, Order, prepare};
+pub(crate) use linux::{Client, ReaperCommand, prepare};
 #[cfg(target_os = "linux")]
-pub use linux::{install, use_program};
+pub use linux::{install, set_program};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::prepare;
 #[cfg(not(target_os = "linux"))]
-pub use other::{install, use_program};
+pub use other::{install, set_program};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -49,97 +49,101 @@ mod linux {
     use rustix::process::{Pid, WaitOptions, wait};
     use tokio::process::{Child, Command};
 
-    use crate::supervise::ChildEvent;
-    use crate::{platform, spawn, tree};
+    use crate::supervisor::ChildEvent;
+    use crate::{platform, process_tree, spawn};
 
-    /// The first argument of a process that is a reaper.
-    const ARGUMENT: &str = "__reaper";
-    /// The program of this process, also after its file was replaced.
-    const THIS_PROGRAM: &str = "/proc/self/exe";
-    /// The longest pause between two attempts to kill what does not end.
-    const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+    /// First argument of a reaper process.
+    const REAPER_ARG: &str = "__reaper";
+    /// The running executable, even if its file was replaced.
+    const CURRENT_EXE: &str = "/proc/self/exe";
+    /// Maximum delay between two attempts to kill remaining processes.
+    const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-    /// The program that is started as a reaper.
+    /// Executable to start as reaper.
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-    /// Kinds of messages from the reaper. Each is followed by a number.
+    /// Message kinds sent by the reaper, each followed by a 32-bit number.
     const STARTED: u8 = b's';
     const FAILED: u8 = b'f';
     const EXITED: u8 = b'e';
     const EXITED_LAST: u8 = b'l';
     const DRAINED: u8 = b'd';
-    /// A kind and a number.
-    const MESSAGE: usize = 5;
+    /// One kind byte and a number.
+    const MESSAGE_BYTES: usize = 5;
 
-    /// What the reaper is asked to do.
+    /// Commands to the reaper.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
-    pub(crate) enum Order {
+    pub(crate) enum ReaperCommand {
         /// Send SIGTERM to every process of the run.
         Terminate = b't',
         /// Send SIGKILL to every process of the run until none is left.
         Kill = b'k',
-        /// End, and leave the processes of the run alone.
+        /// Exit, and leave the processes of the run alone.
         Release = b'r',
     }
 
-    /// Uses this program as the reaper of its runs. Call it first in `main`: in a process that was started as a reaper it does not
-    /// return. A program that does not call it gets no proof that its runs left no process.
+    /// Uses this program as the reaper of its runs. Call it first in `main`: in a reaper process it does not return. Without
+    /// it, [`quiescent`](sabir_core::dialect::End::quiescent) is never `Some(true)`.
+    ///
+    /// This sets **process-global** state; the first call of `install` or [`set_program`] wins.
     pub fn install() {
         let mut arguments = std::env::args_os().skip(1);
-        if arguments.next().is_some_and(|argument| argument == ARGUMENT) {
-            std::process::exit(i32::from(serve(arguments).is_err()));
+        if arguments.next().is_some_and(|argument| argument == REAPER_ARG) {
+            std::process::exit(i32::from(run_reaper(arguments).is_err()));
         }
-        if Path::new(THIS_PROGRAM).exists() {
-            use_program(THIS_PROGRAM);
+        if Path::new(CURRENT_EXE).exists() {
+            set_program(CURRENT_EXE);
         }
     }
 
-    /// Uses another program as the reaper of the runs of this process. Its `main` must begin with [`install`]. The first call counts.
-    pub fn use_program(program: impl Into<PathBuf>) {
+    /// Uses another program, whose `main` begins with [`install`], as the reaper of runs in this process.
+    ///
+    /// This sets **process-global** state; the first call of [`install`] or `set_program` wins.
+    pub fn set_program(program: impl Into<PathBuf>) {
         PROGRAM.get_or_init(|| program.into());
     }
 
-    /// The command that starts a program under a reaper, without the program's arguments; `None` where there is no reaper.
+    /// Command that starts `program` under a reaper, without the program's arguments; `None` if no reaper is configured.
     pub(crate) fn prepare(program: &Path) -> Option<Command> {
-        Some(spawn::reaper(PROGRAM.get()?, ARGUMENT, program))
+        Some(spawn::reaper_command(PROGRAM.get()?, REAPER_ARG, program))
     }
 
-    /// Our end of a reaper.
+    /// The supervisor's connection to a reaper.
     pub(crate) struct Client {
         child: Child,
         socket: Arc<tokio::net::UnixStream>,
-        message: [u8; MESSAGE],
+        message: [u8; MESSAGE_BYTES],
         filled: usize,
-        /// What is told when the reaper itself has ended.
-        last: Option<ChildEvent>,
+        /// Event to report once the reaper has exited.
+        final_event: Option<ChildEvent>,
     }
 
     impl Client {
-        /// Starts a reaper, which starts the agent with this standard input.
+        /// Starts a reaper, which starts the agent with this stdin.
         pub(crate) fn start(mut command: Command, stdin: Option<OwnedFd>) -> io::Result<Self> {
             let (socket, theirs) = UnixStream::pair()?;
             let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
-            // The command holds the other end of the socket and of the agent's pipes.
+            // The command keeps the other ends of the socket and of the agent's pipes open.
             drop(command);
-            give(&socket, stdin.as_ref())?;
+            send_stdin(&socket, stdin.as_ref())?;
             drop(stdin);
             socket.set_nonblocking(true)?;
             let socket = Arc::new(tokio::net::UnixStream::from_std(socket)?);
-            Ok(Self { child, socket, message: [0; MESSAGE], filled: 0, last: None })
+            Ok(Self { child, socket, message: [0; MESSAGE_BYTES], filled: 0, final_event: None })
         }
 
-        /// The process id of the reaper.
+        /// Process id of the reaper.
         pub(crate) fn id(&self) -> Option<u32> {
             self.child.id()
         }
 
-        /// For orders to the reaper.
+        /// Socket for commands to the reaper.
         pub(crate) fn socket(&self) -> Arc<tokio::net::UnixStream> {
             Arc::clone(&self.socket)
         }
 
-        /// Waits until the agent was started; its process id.
+        /// Waits for the agent to start. Returns its process id.
         pub(crate) async fn started(&mut self) -> io::Result<u32> {
             match self.receive().await {
                 Some((STARTED, pid)) => u32::try_from(pid).map_err(io::Error::other),
@@ -148,28 +152,28 @@ mod linux {
             }
         }
 
-        /// The next event. Can be dropped while waiting without losing one.
+        /// Waits for the next event. Cancel-safe.
         pub(crate) async fn next(&mut self) -> ChildEvent {
             loop {
-                if let Some(last) = self.last {
-                    // So that not even the reaper is left.
+                if let Some(event) = self.final_event {
+                    // Reap the reaper itself.
                     let _ = self.child.wait().await;
-                    return last;
+                    return event;
                 }
                 let exited = |raw, drained| ChildEvent::Exited { status: Some(ExitStatus::from_raw(raw)), drained };
                 match self.receive().await {
                     Some((EXITED, raw)) => return exited(raw, false),
-                    Some((EXITED_LAST, raw)) => self.last = Some(exited(raw, true)),
-                    Some((DRAINED, _)) => self.last = Some(ChildEvent::Drained),
+                    Some((EXITED_LAST, raw)) => self.final_event = Some(exited(raw, true)),
+                    Some((DRAINED, _)) => self.final_event = Some(ChildEvent::Drained),
                     Some(_) => {}
-                    None => self.last = Some(ChildEvent::Lost),
+                    None => self.final_event = Some(ChildEvent::ReaperLost),
                 }
             }
         }
 
-        /// The next message; `None` when the reaper is gone.
+        /// Waits for the next message; `None` if the reaper is gone.
         async fn receive(&mut self) -> Option<(u8, i32)> {
-            while self.filled < MESSAGE {
+            while self.filled < MESSAGE_BYTES {
                 self.socket.readable().await.ok()?;
                 match self.socket.try_read(&mut self.message[self.filled..]) {
                     Ok(0) => return None,
@@ -184,20 +188,20 @@ mod linux {
         }
     }
 
-    /// Gives the reaper the agent's standard input.
-    fn give(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
+    /// Sends the agent's stdin to the reaper.
+    fn send_stdin(socket: &UnixStream, stdin: Option<&OwnedFd>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let given = stdin.map(|stdin| [stdin.as_fd()]);
-        if let Some(given) = &given {
-            ancillary.push(SendAncillaryMessage::ScmRights(given));
+        let fds = stdin.map(|stdin| [stdin.as_fd()]);
+        if let Some(fds) = &fds {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
         }
         sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
-    /// Takes the agent's standard input from the process that started this one.
-    fn take(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    /// Receives the agent's stdin.
+    fn receive_stdin(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -205,30 +209,30 @@ mod linux {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let stdin = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut given) => given.next(),
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
         Ok(stdin)
     }
 
-    /// The whole life of a reaper: starts the program that the arguments name, and waits until nothing of it is left.
-    fn serve(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
+    /// Main function of a reaper: starts the program named by the arguments and waits for all of its processes.
+    fn run_reaper(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         nix::sys::prctl::set_child_subreaper(true)?;
         nix::sys::prctl::set_dumpable(false)?;
         nix::sys::prctl::set_name(c"sabir-reaper")?;
-        let stdin = take(&control)?;
+        let stdin = receive_stdin(&control)?;
         let program = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let orders = control.try_clone()?;
-        thread::Builder::new().spawn(move || obey(orders))?;
-        let leader = match spawn::reaped(&program, arguments, stdin) {
+        let commands = control.try_clone()?;
+        thread::Builder::new().spawn(move || handle_commands(commands))?;
+        let leader = match spawn::spawn_agent(&program, arguments, stdin) {
             Ok(leader) => leader,
             Err(error) => return send(&control, FAILED, error.raw_os_error().unwrap_or_default()),
         };
-        // Signals to whole groups of processes, or by name, are meant for the agent. They are blocked only now: it inherits the mask.
+        // Ignore signals sent to process groups or by name. Not earlier: the agent inherits the signal mask.
         SigSet::all().thread_block()?;
-        // From now on only the agent's processes hold its pipes.
+        // Now only the agent's processes hold its pipes.
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stdout(&null)?;
         rustix::stdio::dup2_stderr(&null)?;
@@ -237,18 +241,18 @@ mod linux {
     }
 
     fn send(mut control: &UnixStream, kind: u8, number: i32) -> io::Result<()> {
-        let mut message = [kind; MESSAGE];
+        let mut message = [kind; MESSAGE_BYTES];
         message[1..].copy_from_slice(&number.to_ne_bytes());
         control.write_all(&message)
     }
 
-    /// Waits for every process of the run, and tells when the first one has ended and when none is left.
+    /// Reaps every process of the run. Reports when the leader exits and when none is left.
     fn reap(control: &UnixStream, leader: i32) -> io::Result<()> {
         let mut leader = Pid::from_raw(leader);
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) if Some(pid) == leader => {
-                    // Its process id may be given to another one now.
+                    // The process id may be reused now.
                     leader = None;
                     let drained = is_drained();
                     let sent = send(control, if drained { EXITED_LAST } else { EXITED }, status.as_raw());
@@ -263,7 +267,7 @@ mod linux {
         }
     }
 
-    /// Whether there is no child, after those that have ended are reaped.
+    /// Reaps exited children. Returns whether no child is left.
     fn is_drained() -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -274,45 +278,45 @@ mod linux {
         }
     }
 
-    /// Carries out orders. Kills the run when there is nobody any more who could give one.
-    fn obey(mut orders: UnixStream) {
+    /// Executes commands. Kills the run when the socket closes.
+    fn handle_commands(mut commands: UnixStream) {
         let _ = SigSet::all().thread_block();
         let own = std::process::id().cast_signed();
-        let mut order = [0];
+        let mut command = [0];
         loop {
-            match orders.read(&mut order) {
-                Ok(1..) if order[0] == Order::Release as u8 => std::process::exit(0),
-                Ok(1..) if order[0] == Order::Terminate as u8 => {
-                    tree::descendants(own).into_iter().for_each(|pid| platform::signal_process(pid, Signal::SIGTERM));
+            match commands.read(&mut command) {
+                Ok(1..) if command[0] == ReaperCommand::Release as u8 => std::process::exit(0),
+                Ok(1..) if command[0] == ReaperCommand::Terminate as u8 => {
+                    process_tree::descendants(own).into_iter().for_each(|pid| platform::signal_process(pid, Signal::SIGTERM));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => break,
             }
         }
-        // A process may be born while its parent is killed, so this goes on until the other thread finds that none is left.
+        // A process may fork while its parent is killed, so repeat until the reaping thread finds no child and exits.
         let (mut before, mut pause) = (None, Duration::from_millis(1));
         loop {
-            let living = tree::descendants(own);
-            living.iter().for_each(|pid| platform::signal_process(*pid, Signal::SIGKILL));
-            // Those that are new are looked for at once, those that take their time are waited for.
-            if before.as_ref() == Some(&living) {
+            let alive = process_tree::descendants(own);
+            alive.iter().for_each(|pid| platform::signal_process(*pid, Signal::SIGKILL));
+            // Kill new processes at once; wait for processes that take time to exit.
+            if before.as_ref() == Some(&alive) {
                 thread::sleep(pause);
-                pause = (2 * pause).min(LONGEST_PAUSE);
+                pause = (2 * pause).min(MAX_PAUSE);
             } else {
                 pause = Duration::from_millis(1);
             }
-            before = Some(living);
+            before = Some(alive);
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// There is no reaper on this system.
+    /// Does nothing: this system has no reaper.
     pub fn install() {}
 
-    /// There is no reaper on this system.
-    pub fn use_program(_: impl Into<std::path::PathBuf>) {}
+    /// Does nothing: this system has no reaper.
+    pub fn set_program(_: impl Into<std::path::PathBuf>) {}
 
     pub(crate) fn prepare(_: &std::path::Path) -> Option<tokio::process::Command> {
         None

@@ -1,38 +1,40 @@
-//! Variables of this process that no process of a run may see.
+//! Environment variables of this process that its runs must not see.
 //!
-//! The environment that a program is started with can be read in `/proc/PID/environ` by every process of its user for as long as it
-//! runs, and an agent can read it of all its ancestors. So a program that runs agents begins with [`protect`]: it becomes non-dumpable,
-//! which closes its `environ`, `mem` and `fd` to processes of the same user, and it executes itself again without its secrets, which come
-//! back through an anonymous file. From then on they are only in its memory, and [`variables`] has them.
+//! On Linux, every process of the same user can read the initial environment of a program in `/proc/PID/environ`, and an agent
+//! can read that of all its ancestors. A program that runs agents therefore starts with [`protect`]: it becomes non-dumpable,
+//! which closes `environ`, `mem` and `fd` to processes of the same user, and executes itself again without its secrets, which
+//! are passed in an anonymous file. From then on they exist only in its memory and are available through [`variables`].
 //!
-//! A process with `CAP_SYS_PTRACE`, as the superuser has it, can still read the memory. On systems other than Linux there is no such
-//! protection.
+//! A process with `CAP_SYS_PTRACE` can still read that memory. Other systems offer no such protection.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::OnceLock;
 
-/// What was taken out of the environment.
+/// Variables removed from the environment.
 static WITHHELD: OnceLock<BTreeMap<OsString, OsString>> = OnceLock::new();
 
-/// Names the descriptor of the file with what was taken out.
-const VARIABLE: &str = "SABIR_WITHHELD";
+/// Environment variable with the descriptor of the anonymous file.
+const FD_ENV: &str = "SABIR_WITHHELD";
 
-/// Every variable that this process was started with, those that were taken out of its environment too.
+/// All environment variables that this process was started with, including those removed by [`protect`].
 pub fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     let withheld = WITHHELD.get().into_iter().flatten();
-    std::env::vars_os().filter(|(name, _)| name != VARIABLE).chain(withheld.map(|(name, value)| (name.clone(), value.clone())))
+    std::env::vars_os().filter(|(name, _)| name != FD_ENV).chain(withheld.map(|(name, value)| (name.clone(), value.clone())))
 }
 
-/// One of the [`variables`].
+/// Value of one of the [`variables`].
 pub fn variable(name: &str) -> Option<OsString> {
     let withheld = || WITHHELD.get()?.get(OsStr::new(name)).cloned();
     std::env::var_os(name).or_else(withheld)
 }
 
-/// Closes this process to others of its user and takes the variables that `is_secret` names (by name and value) out of its
-/// environment. Call it at the beginning, while there is only one thread: it executes the program again and returns in there.
+/// Makes this process non-dumpable and removes the variables for which `is_secret` (name, value) returns true from its
+/// environment.
+///
+/// Executes the program again and returns in the new instance, so call it first in `main`, before any thread starts. Changes
+/// **process-global** state.
 #[cfg(target_os = "linux")]
 pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     use std::fs::File;
@@ -42,10 +44,10 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
 
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
-    // The kernel undoes this when a program is executed.
+    // `execve` resets this.
     nix::sys::prctl::set_dumpable(false)?;
-    if let Some(descriptor) = std::env::var_os(VARIABLE) {
-        let variables = take_back(&descriptor)?;
+    if let Some(descriptor) = std::env::var_os(FD_ENV) {
+        let variables = restore(&descriptor)?;
         WITHHELD.get_or_init(|| variables);
         return Ok(());
     }
@@ -54,39 +56,39 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     if secret.is_empty() {
         return Ok(());
     }
-    let mut file = File::from(memfd_create(MEMORY, MFdFlags::empty())?);
+    let mut file = File::from(memfd_create(MEMFD_NAME, MFdFlags::empty())?);
     for (name, value) in secret {
         file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
     }
     file.rewind()?;
     let descriptor = file.as_raw_fd().to_string();
-    Err(crate::spawn::again(open.into_iter().chain([(VARIABLE.into(), descriptor.into())])))
+    Err(crate::spawn::reexec(open.into_iter().chain([(FD_ENV.into(), descriptor.into())])))
 }
 
-/// There is no such protection on this system.
+/// Does nothing on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn protect(_: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of the file in memory.
+/// Name of the anonymous file.
 #[cfg(target_os = "linux")]
-const MEMORY: &str = "sabir-withheld";
+const MEMFD_NAME: &str = "sabir-withheld";
 
-/// Reads what the same program wrote into its file in memory before it executed itself, and closes the file.
+/// Reads and closes the anonymous file that this program wrote before executing itself.
 #[cfg(target_os = "linux")]
-fn take_back(descriptor: &OsStr) -> io::Result<BTreeMap<OsString, OsString>> {
+fn restore(descriptor: &OsStr) -> io::Result<BTreeMap<OsString, OsString>> {
     use std::os::unix::ffi::OsStringExt as _;
 
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, format!("{VARIABLE} is set, and not by this program"));
-    let number: i32 = descriptor.to_str().and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{FD_ENV} is set, and not by this program"));
+    let number: i32 = descriptor.to_str().and_then(|number| number.parse().ok()).ok_or_else(invalid)?;
     let path = format!("/proc/self/fd/{number}");
-    if !std::fs::read_link(&path)?.to_string_lossy().starts_with(&format!("/memfd:{MEMORY}")) {
-        return Err(wrong());
+    if !std::fs::read_link(&path)?.to_string_lossy().starts_with(&format!("/memfd:{MEMFD_NAME}")) {
+        return Err(invalid());
     }
     let text = std::fs::read(&path)?;
     nix::unistd::close(number)?;
-    // The kernel names a process after the file that it executes.
+    // The kernel renamed the process to the executed file (`exe`).
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Ok(name) = std::ffi::CString::new(name) {

@@ -1,33 +1,33 @@
-//! Signals to this process that mean: stop what you run.
+//! Signals that ask this process to stop.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C, and the polite signals of a system that shuts down.
+/// Listener for SIGINT, SIGTERM and SIGHUP; on Windows, for Ctrl-C.
 pub struct Signals {
     #[cfg(unix)]
-    listening: [Signal; 3],
+    streams: [Signal; 3],
 }
 
 impl Signals {
-    /// Listens from now on; `None` where that can't be had.
+    /// Starts listening; `None` if handlers cannot be installed.
     #[cfg(unix)]
     pub fn new() -> Option<Self> {
         let listen = |kind| signal(kind).ok();
-        let listening = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?];
-        Some(Self { listening })
+        let streams = [listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?];
+        Some(Self { streams })
     }
 
-    /// Listens from now on.
+    /// Starts listening.
     #[cfg(not(unix))]
     pub fn new() -> Option<Self> {
         Some(Self {})
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal. Cancel-safe.
     #[cfg(unix)]
     pub async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.listening;
+        let [interrupt, terminate, hangup] = &mut self.streams;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -35,7 +35,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal. Cancel-safe.
     #[cfg(not(unix))]
     pub async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {

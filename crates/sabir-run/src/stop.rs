@@ -1,4 +1,4 @@
-//! Ending a run: ask, insist, kill, each to all of its processes, until none is left.
+//! Stop escalation: interrupt → SIGTERM → SIGKILL, sent to the whole process tree until it is empty.
 
 use std::time::Duration;
 
@@ -8,97 +8,104 @@ use tokio::time::Instant;
 
 use crate::limits::Grace;
 use crate::platform::{self, Signal};
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 
 /// Why a run is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Somebody asked for it.
+pub(crate) enum StopReason {
+    /// Cancellation was requested.
     Cancelled,
-    /// A limit was passed.
+    /// A limit was exceeded.
     Timeout(Timeout),
-    /// The agent has ended by itself; what it left running is cleared away.
-    Leftovers,
+    /// The agent exited; processes it left behind are being stopped.
+    OrphanedProcesses,
 }
 
-/// How firmly.
+/// Escalation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
-    /// By the signal that the agent understands.
-    Ask,
+pub(crate) enum StopLevel {
+    /// The agent's own stop signal.
+    Interrupt,
     /// SIGTERM.
     Terminate,
     /// SIGKILL.
     Kill,
 }
 
-/// How often a run that is being stopped is looked at. Nothing is polled before that.
-const LOOK: Duration = Duration::from_millis(25);
+/// Poll interval while stopping. A running agent is never polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// A stop that is under way.
-pub(crate) struct Stop {
-    pub(crate) reason: Reason,
-    step: Step,
-    /// When the next step is due.
-    until: Instant,
-    /// When to look again whether all have ended.
-    pub(crate) look_at: Instant,
-    /// Even SIGKILL did not end all of them in time.
-    pub(crate) gave_up: bool,
+/// A stop in progress.
+pub(crate) struct StopSequence {
+    pub(crate) reason: StopReason,
+    level: StopLevel,
+    /// Time of the next escalation.
+    deadline: Instant,
+    /// Time of the next call of [`poll`](Self::poll).
+    pub(crate) next_poll: Instant,
+    /// Processes are left although the grace period of SIGKILL passed.
+    pub(crate) timed_out: bool,
 }
 
-impl Stop {
-    /// Begins to stop the run.
-    pub(crate) fn begin(reason: Reason, step: Step, leader: u32, signal: StopSignal, tree: &mut Tree, grace: &Grace) -> Self {
+impl StopSequence {
+    /// Starts stopping a run at the given level.
+    pub(crate) fn new(
+        reason: StopReason,
+        level: StopLevel,
+        leader: u32,
+        signal: StopSignal,
+        tree: &mut ProcessTree,
+        grace: &Grace,
+    ) -> Self {
         let now = Instant::now();
-        let mut stop = Self { reason, step, until: now, look_at: now, gave_up: false };
-        if step == Step::Ask {
-            // The whole group, as a terminal would: a wrapper alone may die and leave its agent, or not pass it on.
+        let mut stop = Self { reason, level, deadline: now, next_poll: now, timed_out: false };
+        if level == StopLevel::Interrupt {
+            // Signal the whole group, like a terminal: a wrapper may not forward the signal, or exit without its agent.
             platform::signal_group(leader, platform::stop_signal(signal));
-            stop.wait(grace.interrupt);
+            stop.reset_deadline(grace.interrupt);
         } else {
-            stop.take(step, tree, grace);
+            stop.escalate_to(level, tree, grace);
         }
         stop
     }
 
-    /// Goes on to a firmer step at once.
-    pub(crate) fn take(&mut self, step: Step, tree: &mut Tree, grace: &Grace) {
-        self.step = self.step.max(step);
-        match self.step {
-            Step::Ask => {}
-            Step::Terminate => {
+    /// Escalates at once to this level, if it is higher.
+    pub(crate) fn escalate_to(&mut self, level: StopLevel, tree: &mut ProcessTree, grace: &Grace) {
+        self.level = self.level.max(level);
+        match self.level {
+            StopLevel::Interrupt => {}
+            StopLevel::Terminate => {
                 tree.signal(Signal::SIGTERM);
-                self.wait(grace.terminate);
+                self.reset_deadline(grace.terminate);
             }
-            Step::Kill => {
+            StopLevel::Kill => {
                 tree.signal(Signal::SIGKILL);
-                self.wait(grace.kill);
+                self.reset_deadline(grace.kill);
             }
         }
     }
 
-    fn wait(&mut self, grace: Duration) {
-        self.until = Instant::now() + grace;
-        self.look_at = Instant::now() + LOOK;
+    fn reset_deadline(&mut self, grace: Duration) {
+        self.deadline = Instant::now() + grace;
+        self.next_poll = Instant::now() + POLL_INTERVAL;
     }
 
-    /// Looks whether all have ended, and takes the next step when it is time. True when nothing is left to do.
-    pub(crate) fn look(&mut self, leader_ended: bool, tree: &mut Tree, grace: &Grace) -> bool {
+    /// Checks for remaining processes and escalates when due. Returns whether the stop is complete.
+    pub(crate) fn poll(&mut self, leader_exited: bool, tree: &mut ProcessTree, grace: &Grace) -> bool {
         let now = Instant::now();
-        self.look_at = now + LOOK;
-        if leader_ended && tree.is_empty() || self.gave_up {
+        self.next_poll = now + POLL_INTERVAL;
+        if leader_exited && tree.is_empty() || self.timed_out {
             return true;
         }
-        match self.step {
-            // The agent has gone in good order; what it left needs no second asking.
-            Step::Ask if leader_ended => self.take(Step::Terminate, tree, grace),
-            Step::Ask if now >= self.until => self.take(Step::Terminate, tree, grace),
-            Step::Terminate if now >= self.until => self.take(Step::Kill, tree, grace),
-            // A process may have been born between the look and the signal.
-            Step::Kill => {
+        match self.level {
+            // The agent exited as asked; orphans get no grace period of their own.
+            StopLevel::Interrupt if leader_exited => self.escalate_to(StopLevel::Terminate, tree, grace),
+            StopLevel::Interrupt if now >= self.deadline => self.escalate_to(StopLevel::Terminate, tree, grace),
+            StopLevel::Terminate if now >= self.deadline => self.escalate_to(StopLevel::Kill, tree, grace),
+            // A process may have forked between listing the tree and signalling it.
+            StopLevel::Kill => {
                 tree.signal(Signal::SIGKILL);
-                self.gave_up = now >= self.until;
+                self.timed_out = now >= self.deadline;
             }
             _ => {}
         }

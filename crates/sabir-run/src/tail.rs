@@ -1,8 +1,8 @@
-//! A file that an agent writes and we read along.
+//! Tails a file that the agent writes its stdout to.
 //!
-//! A pipe says by itself when there is news and when it is over; a file does not. News comes from inotify, so that an agent
-//! that waits costs nothing; where that can't be had, the file is looked at in intervals. It is over when no process of the
-//! run has it open any more, which the [supervisor](crate::supervise) finds out.
+//! Unlike a pipe, a file signals neither new data nor its end. New data is signalled by inotify, so that a waiting agent costs
+//! nothing; without inotify, the file is polled. It ends when no process of the run has it open, which the
+//! [supervisor](crate::supervisor) detects.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,44 +13,44 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// How often a file is looked at where nothing tells of its news.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval without inotify.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// So much that was read is given back to the file system at a time.
+/// Bytes that are read before their disk space is freed.
 #[cfg(target_os = "linux")]
-const GIVEN_BACK: u64 = 16 << 20;
+const PUNCH_HOLE_BYTES: u64 = 16 << 20;
 
-/// Tells the files of this process apart.
+/// Makes file names unique within this process.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that grows, and how far it was read.
+/// Reader of a growing file.
 pub(crate) struct Tail {
     file: File,
     position: u64,
-    /// What lies before this takes no room any more.
+    /// Disk space before this offset is freed.
     #[cfg(target_os = "linux")]
     freed: u64,
-    /// Where it ends, when nothing more is to come.
+    /// Final size, once no more data is expected.
     end: Option<u64>,
-    wake: Wake,
+    changes: ChangeNotifier,
 }
 
-/// What became of a wish to read.
-pub(crate) enum Read {
-    /// So many bytes came.
+/// Result of [`Tail::read`].
+pub(crate) enum TailRead {
+    /// Number of bytes read.
     Bytes(usize),
-    /// Somebody who wrote to it has let go of it: perhaps nobody holds it any more.
-    LetGo,
-    /// All was read.
+    /// A writer closed the file; others may have it open.
+    WriterClosed,
+    /// All data was read.
     End,
 }
 
 impl Tail {
-    /// A new file that has no name and that only this user may read, and the end for the agent to write to.
+    /// Creates an unlinked temporary file that only this user can read. Returns its reader and the write end for the agent.
     pub(crate) fn new() -> io::Result<(Self, File)> {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("sabir-output-{}-{number}", std::process::id()));
-        // It must be new: a file or link of others that waits there is not touched.
+        // `create_new` refuses an existing file or symlink.
         let writer = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         let opened = Self::open(&path, &writer);
         fs::remove_file(&path)?;
@@ -58,7 +58,7 @@ impl Tail {
     }
 
     fn open(path: &Path, writer: &File) -> io::Result<Self> {
-        // Writing is for giving back what was read.
+        // Write access is needed to free disk space.
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if id(&file)? != id(writer)? {
             return Err(io::Error::other("the file was replaced"));
@@ -69,23 +69,23 @@ impl Tail {
             #[cfg(target_os = "linux")]
             freed: 0,
             end: None,
-            wake: Wake::new(path),
+            changes: ChangeNotifier::new(path),
         })
     }
 
-    /// Its device and its number there.
+    /// Device and inode.
     pub(crate) fn id(&self) -> io::Result<(u64, u64)> {
         id(&self.file)
     }
 
-    /// Nothing more is waited for: what is there now is all.
+    /// Ends the file at its current size.
     pub(crate) fn finish(&mut self) {
         if self.end.is_none() {
             self.end = Some(self.length().unwrap_or(self.position));
         }
     }
 
-    /// How long it is. When it is shorter than what was read, somebody emptied it and writes from its start.
+    /// Current size. If the file was truncated, reading restarts at its beginning.
     fn length(&mut self) -> io::Result<u64> {
         let length = self.file.metadata()?.len();
         if length < self.position {
@@ -94,41 +94,41 @@ impl Tail {
         Ok(length)
     }
 
-    /// Waits for bytes. Can be dropped while waiting without losing one.
-    pub(crate) async fn read(&mut self, space: &mut [u8]) -> io::Result<Read> {
+    /// Waits for data. Cancel-safe.
+    pub(crate) async fn read(&mut self, buf: &mut [u8]) -> io::Result<TailRead> {
         loop {
-            // Reading a file never waits, so a large one would keep all other runs of this process waiting.
+            // File reads never block, so a large file would starve other runs.
             tokio::task::coop::consume_budget().await;
             let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.position));
-            let room = usize::try_from(left).unwrap_or(usize::MAX).min(space.len());
-            match self.file.read_at(&mut space[..room], self.position)? {
-                0 if self.end.is_some() => return Ok(Read::End),
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+            match self.file.read_at(&mut buf[..len], self.position)? {
+                0 if self.end.is_some() => return Ok(TailRead::End),
                 0 if self.length()? > self.position => {}
                 0 => {
-                    if self.wake.wait().await? {
-                        return Ok(Read::LetGo);
+                    if self.changes.wait().await? {
+                        return Ok(TailRead::WriterClosed);
                     }
                 }
                 count => {
                     self.position += count as u64;
-                    self.give_back();
-                    return Ok(Read::Bytes(count));
+                    self.punch_hole();
+                    return Ok(TailRead::Bytes(count));
                 }
             }
         }
     }
 
-    /// What was read takes no room on the disk: an agent may print for days.
+    /// Frees the disk space of data that was read: an agent may run for days.
     #[cfg(target_os = "linux")]
-    fn give_back(&mut self) {
+    fn punch_hole(&mut self) {
         use nix::fcntl::{FallocateFlags, fallocate};
         self.freed = self.freed.min(self.position);
         let length = self.position - self.freed;
-        if length < GIVEN_BACK {
+        if length < PUNCH_HOLE_BYTES {
             return;
         }
         if let (Ok(from), Ok(length)) = (i64::try_from(self.freed), i64::try_from(length)) {
-            // A file system that can't do it keeps the file until the run is over.
+            // Best effort: without support for holes, the file keeps its space until the run ends.
             let _ =
                 fallocate(&self.file, FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE, from, length);
         }
@@ -136,7 +136,7 @@ impl Tail {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn give_back(&mut self) {}
+    fn punch_hole(&mut self) {}
 }
 
 fn id(file: &File) -> io::Result<(u64, u64)> {
@@ -144,32 +144,32 @@ fn id(file: &File) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// How we learn that there may be more.
-enum Wake {
+/// Signals that a file may have grown.
+enum ChangeNotifier {
     #[cfg(target_os = "linux")]
-    News(tokio::net::unix::pipe::Receiver),
-    Look(Interval),
+    Inotify(tokio::net::unix::pipe::Receiver),
+    Poll(Interval),
 }
 
-impl Wake {
-    /// For the file of that path, which may lose its name afterwards.
+impl ChangeNotifier {
+    /// Watches the file at `path`, which may be unlinked afterwards.
     fn new(path: &Path) -> Self {
         #[cfg(target_os = "linux")]
-        if let Ok(news) = linux::news(path) {
-            return Self::News(news);
+        if let Ok(inotify) = linux::watch(path) {
+            return Self::Inotify(inotify);
         }
         let _ = path;
-        let mut interval = interval(LOOK);
+        let mut interval = interval(POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self::Look(interval)
+        Self::Poll(interval)
     }
 
-    /// Waits until there may be more; true when somebody let go of the file.
+    /// Waits for a change. Returns whether a writer closed the file.
     async fn wait(&mut self) -> io::Result<bool> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::News(news) => linux::next(news).await,
-            Self::Look(interval) => {
+            Self::Inotify(inotify) => linux::next(inotify).await,
+            Self::Poll(interval) => {
                 interval.tick().await;
                 Ok(false)
             }
@@ -177,7 +177,7 @@ impl Wake {
     }
 }
 
-/// Notices of the kernel about one file, over the only reader of the runtime that takes a descriptor of any kind.
+/// inotify for a single file, read through the only Tokio reader that takes any file descriptor.
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
@@ -188,22 +188,22 @@ mod linux {
     use tokio::io::AsyncReadExt as _;
     use tokio::net::unix::pipe::Receiver;
 
-    /// A notice about a file itself has no name behind it, so that all have this size: watch, mask, cookie, length of the name.
-    const NOTICE: usize = 16;
+    /// Size of an inotify event without a name: watch, mask, cookie, name length.
+    const EVENT_BYTES: usize = 16;
 
-    /// Begins to watch a file. A user may have only so many of these.
-    pub(super) fn news(path: &Path) -> io::Result<Receiver> {
+    /// Starts watching. Fails if the user's limit of inotify instances is reached.
+    pub(super) fn watch(path: &Path) -> io::Result<Receiver> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         inotify.add_watch(path, AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CLOSE_WRITE)?;
         Receiver::from_owned_fd_unchecked(OwnedFd::from(inotify))
     }
 
-    /// Waits for notices; true when somebody let go of the file.
-    pub(super) async fn next(news: &mut Receiver) -> io::Result<bool> {
-        let mut notices = [0; 64 * NOTICE];
-        let count = news.read(&mut notices).await?;
-        let masks = notices[..count].chunks_exact(NOTICE).filter_map(|notice| notice.get(4..8)?.try_into().ok());
-        let let_go = AddWatchFlags::IN_CLOSE_WRITE.bits();
-        Ok(masks.map(u32::from_ne_bytes).any(|mask| mask & let_go != 0))
+    /// Waits for events. Returns whether a writer closed the file.
+    pub(super) async fn next(inotify: &mut Receiver) -> io::Result<bool> {
+        let mut events = [0; 64 * EVENT_BYTES];
+        let count = inotify.read(&mut events).await?;
+        let masks = events[..count].chunks_exact(EVENT_BYTES).filter_map(|event| event.get(4..8)?.try_into().ok());
+        let close_write = AddWatchFlags::IN_CLOSE_WRITE.bits();
+        Ok(masks.map(u32::from_ne_bytes).any(|mask| mask & close_write != 0))
     }
 }

@@ -1,4 +1,4 @@
-//! What is different on Unix: groups, signals and large pipes.
+//! Unix implementation: process groups, signals and enlarged pipes.
 
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -13,51 +13,51 @@ use sabir_core::launch::{StdoutCapture, StopSignal};
 use tokio::net::unix::pipe::Sender;
 use tokio::process::{Child, Command};
 
-use crate::pump::Intake;
+use crate::output::OutputSource;
 #[cfg(target_os = "linux")]
 use crate::reaper::Client;
-use crate::supervise::ChildEvent;
+use crate::supervisor::ChildEvent;
 use crate::tail::Tail;
 
-/// A process that we started.
+/// A supervised process.
 pub(crate) enum Process {
     /// The agent itself.
     Direct(Child),
-    /// The agent, by its reaper.
+    /// An agent under a reaper.
     #[cfg(target_os = "linux")]
     Reaped(Client),
 }
 
-/// A process that is being started, and our ends of its pipes.
+/// A starting process and our ends of its pipes.
 pub(crate) struct Started {
     pub(crate) child: Process,
     pub(crate) stdin: Option<Sender>,
-    pub(crate) stdout: Intake,
-    pub(crate) stderr: Intake,
+    pub(crate) stdout: OutputSource,
+    pub(crate) stderr: OutputSource,
 }
 
-/// Our end of a pipe.
+/// Read end of a pipe.
 pub(crate) type Reader = tokio::net::unix::pipe::Receiver;
 
-/// The variable by which processes of a run are known again after they left their group and lost their parent.
-pub(crate) const MARK: &str = "SABIR_RUN_ID";
+/// Environment variable that identifies the processes of a run after they left its group and lost their parent.
+pub(crate) const RUN_ID_ENV: &str = "SABIR_RUN_ID";
 
-/// Some agents exit before a pipe of the usual 64 KiB is empty, and what was in their own buffers is lost then.
+/// Some agents exit before a default pipe of 64 KiB is drained and lose their buffered output.
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: i32 = 1 << 20;
 
-/// Starts the command in a group of its own, with large pipes, or a file, for its output. `reaped` when it is that of a reaper.
+/// Starts the command in its own process group, with stdout captured in a pipe or file. `reaped`: the command is a reaper.
 #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
 pub(crate) fn start(mut command: Command, output: StdoutCapture, has_stdin: bool, reaped: bool) -> io::Result<Started> {
     let (stdout, stdout_end) = match output {
-        // Where there is no room for a file, a pipe takes all but what the agent throws away.
-        StdoutCapture::File => file().or_else(|_| pipe())?,
-        StdoutCapture::Pipe => pipe()?,
+        // Fall back to a pipe if the file cannot be created, for example on a full disk.
+        StdoutCapture::File => open_file().or_else(|_| open_pipe())?,
+        StdoutCapture::Pipe => open_pipe()?,
     };
-    let (stderr, stderr_end) = pipe()?;
+    let (stderr, stderr_end) = open_pipe()?;
     let (stdin_end, stdin) = if has_stdin { Some(io::pipe()?) } else { None }.unzip();
     let stdin = stdin.map(|stdin| Sender::from_owned_fd(stdin.into())).transpose()?;
-    own_group(&mut command);
+    set_process_group(&mut command);
     command.stdout(stdout_end).stderr(stderr_end);
     #[cfg(target_os = "linux")]
     if reaped {
@@ -65,13 +65,13 @@ pub(crate) fn start(mut command: Command, output: StdoutCapture, has_stdin: bool
         return Ok(Started { child, stdin, stdout, stderr });
     }
     let child = command.stdin(stdin_end.map_or_else(Stdio::null, Stdio::from)).spawn()?;
-    // The command holds the other ends of the pipes; while it lives, they have no end.
+    // The command keeps the write ends of the pipes open.
     drop(command);
     Ok(Started { child: Process::Direct(child), stdin, stdout, stderr })
 }
 
 impl Process {
-    /// Waits until the agent was started; its process id.
+    /// Waits for the agent to start. Returns its process id.
     pub(crate) async fn started(&mut self) -> io::Result<u32> {
         match self {
             Self::Direct(child) => Ok(child.id().unwrap_or(0)),
@@ -80,7 +80,7 @@ impl Process {
         }
     }
 
-    /// The next event. Can be dropped while waiting without losing one.
+    /// Waits for the next event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> ChildEvent {
         match self {
             Self::Direct(child) => ChildEvent::Exited { status: child.wait().await.ok(), drained: false },
@@ -89,7 +89,7 @@ impl Process {
         }
     }
 
-    /// The reaper of the agent.
+    /// Connection to the agent's reaper.
     #[cfg(target_os = "linux")]
     pub(crate) fn reaper(&self) -> Option<&Client> {
         match self {
@@ -98,83 +98,83 @@ impl Process {
         }
     }
 
-    /// There is none on this system.
+    /// Always `None`: this system has no reaper.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn reaper(&self) -> Option<&Self> {
         None
     }
 }
 
-fn file() -> io::Result<(Intake, Stdio)> {
+fn open_file() -> io::Result<(OutputSource, Stdio)> {
     let (tail, writer) = Tail::new()?;
-    Ok((Intake::File(tail), writer.into()))
+    Ok((OutputSource::File(tail), writer.into()))
 }
 
-fn pipe() -> io::Result<(Intake, Stdio)> {
+fn open_pipe() -> io::Result<(OutputSource, Stdio)> {
     let (reader, writer) = io::pipe()?;
     #[cfg(target_os = "linux")]
     {
         use nix::fcntl::{FcntlArg, fcntl};
-        // A user's pipes may take only so much memory; a smaller one works too.
+        // The memory for a user's pipes is limited; a smaller pipe works too.
         let mut size = PIPE_BYTES;
         while size > 64 * 1024 && fcntl(&writer, FcntlArg::F_SETPIPE_SZ(size)).is_err() {
             size /= 2;
         }
     }
-    Ok((Intake::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
+    Ok((OutputSource::Pipe(Reader::from_owned_fd(reader.into())?), writer.into()))
 }
 
-/// Ctrl-C of our own terminal does not reach it; we decide what it is told.
-pub(crate) fn own_group(command: &mut Command) {
+/// Creates a process group, so that Ctrl-C of the terminal reaches only this process.
+pub(crate) fn set_process_group(command: &mut Command) {
     command.process_group(0);
 }
 
-/// For the eyes of this user only.
-pub(crate) fn private(options: &mut std::fs::OpenOptions) {
+/// Restricts access to this user.
+pub(crate) fn set_private_mode(options: &mut std::fs::OpenOptions) {
     options.mode(0o600);
 }
 
-/// The home folder.
-pub(crate) fn home() -> Option<PathBuf> {
+/// The user's home directory.
+pub(crate) fn home_dir() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
 }
 
-/// Whether a file may be executed.
-pub(crate) fn executable(file: &Path) -> bool {
+/// Returns whether the file can be executed.
+pub(crate) fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The file names that a program of this name may have.
-pub(crate) fn names(name: &str) -> impl Iterator<Item = String> + use<> {
+/// Possible file names of a program.
+pub(crate) fn candidate_names(name: &str) -> impl Iterator<Item = String> + use<> {
     std::iter::once(name.to_owned())
 }
 
-/// Whether we have the rights of the superuser.
-pub(crate) fn superuser() -> bool {
+/// Returns whether the effective user is root.
+pub(crate) fn is_superuser() -> bool {
     nix::unistd::Uid::effective().is_root()
 }
 
-/// Asks a whole group to stop.
+/// Sends a signal to a process group.
 pub(crate) fn signal_group(leader: u32, signal: Signal) {
     if let Ok(leader) = i32::try_from(leader) {
-        // A group that is gone needs no signal.
+        // Fails if the group is already gone.
         let _ = killpg(Pid::from_raw(leader), signal);
     }
 }
 
-/// Asks one process to stop.
+/// Sends a signal to a process.
 #[cfg(target_os = "linux")]
 pub(crate) fn signal_process(pid: i32, signal: Signal) {
     let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);
 }
 
-/// Whether a group has a process left.
+/// Returns whether a process of the group is alive.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn group_lives(leader: u32) -> bool {
+pub(crate) fn group_exists(leader: u32) -> bool {
     i32::try_from(leader).is_ok_and(|leader| killpg(Pid::from_raw(leader), None).is_ok())
 }
 
-/// The signal for an orderly stop.
+/// Signal for an orderly stop.
 pub(crate) fn stop_signal(stop: StopSignal) -> Signal {
     match stop {
         StopSignal::Interrupt => Signal::SIGINT,
@@ -182,8 +182,8 @@ pub(crate) fn stop_signal(stop: StopSignal) -> Signal {
     }
 }
 
-/// Exit code and signal of a process that ended.
-pub(crate) fn ended(status: ExitStatus) -> (Option<i32>, Option<String>) {
+/// Exit code or signal name of an exited process.
+pub(crate) fn exit_code_and_signal(status: ExitStatus) -> (Option<i32>, Option<String>) {
     let signal = status
         .signal()
         .map(|number| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()));

@@ -1,11 +1,11 @@
-//! An adapter of one's own, in one file: what it does with a prompt, and how it is cancelled.
+//! A custom adapter in one file: prompts and cancellation.
 //!
 //! ```sh
 //! cargo run -p sabir-shell --example custom_adapter -- "one two three"                       # the log stays on this machine
 //! WS_URL=ws://127.0.0.1:8080 cargo run -p sabir-shell --example custom_adapter               # prompts come from a hub
 //! ```
 //!
-//! The one here spells the words of its prompt, one after another, and takes further prompts for as long as somebody sends them.
+//! The adapter spells the words of its prompts one by one.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sabir_core::event::{Final, Outcome, TextDelta};
-use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
-use sabir_shell::courier::Status;
-use sabir_shell::shell::{AfterCrash, run};
-use sabir_shell::{Config, Failure, Hub, Redactor, SessionId, Token};
+use sabir_shell::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
+use sabir_shell::session::{OnCrash, run};
+use sabir_shell::uploader::DeliveryStatus;
+use sabir_shell::{BearerToken, Failure, Hub, Redactor, SessionConfig, SessionId};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
 
-/// Says the words of a prompt.
+/// Spells prompts.
 struct Speller {
     cancelled: watch::Sender<bool>,
 }
@@ -30,35 +30,35 @@ impl Adapter for Speller {
         "speller"
     }
 
-    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
+    fn accepts(&self, context: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected> {
         match input {
-            Input::Prompt { .. } if context.busy => Err(Refused("one prompt at a time".to_owned())),
-            Input::Prompt { .. } => Ok(()),
-            Input::Permission { .. } => Err(Refused("nothing was asked".to_owned())),
+            AgentInput::Prompt { .. } if context.busy => Err(InputRejected("one prompt at a time".to_owned())),
+            AgentInput::Prompt { .. } => Ok(()),
+            AgentInput::Permission { .. } => Err(InputRejected("nothing was asked".to_owned())),
         }
     }
 
-    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused> {
-        let Input::Prompt { text, .. } = input else { return Ok(None) };
+    fn on_input(&mut self, context: &AdapterContext, input: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected> {
+        let AgentInput::Prompt { text, .. } = input else { return Ok(None) };
         let (context, text) = (context.clone(), text.to_owned());
         self.cancelled.send_replace(false);
         let mut cancelled = self.cancelled.subscribe();
         Ok(Some(Box::pin(async move {
-            let mut run = context.begin("speller");
+            let mut run = context.begin_run("speller");
             for word in text.split_inclusive(' ') {
-                run.tell(TextDelta::new(word));
+                run.emit(TextDelta::new(word));
                 let pause = tokio::time::sleep(Duration::from_millis(100));
                 tokio::select! {
                     () = pause => {}
                     _ = cancelled.wait_for(|cancelled| *cancelled) => return run.end(Outcome::Cancelled, None),
                 }
             }
-            run.tell(Final::new(text.as_str()));
+            run.emit(Final::new(text.as_str()));
             run.end(Outcome::Completed, None)
         })))
     }
 
-    fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
+    fn on_cancel(&mut self, _: &AdapterContext, _: Option<&str>) {
         self.cancelled.send_replace(true);
     }
 }
@@ -66,16 +66,16 @@ impl Adapter for Speller {
 fn main() -> Result<(), Failure> {
     let prompt = std::env::args().nth(1);
     let session: SessionId = "custom-adapter".parse().map_err(|_| Failure::usage("no session"))?;
-    let token = std::env::var("AUTH_TOKEN").ok().map(|token| Token::new(&token)).transpose()?;
+    let token = std::env::var("AUTH_TOKEN").ok().map(|token| BearerToken::new(&token)).transpose()?;
     let hub = std::env::var("WS_URL").ok().map(|address| Hub::new(&address, &session, token)).transpose()?;
-    let config = Config {
+    let config = SessionConfig {
         home: Home::find()?,
         redactor: Arc::new(Redactor::new(sabir_store::meta::secrets(std::env::vars()))?),
         options: sabir_core::export::Options::default(),
         wait: prompt.as_ref().map(|_| Duration::ZERO),
         flush: Duration::from_secs(10),
-        after_crash: AfterCrash::Report,
-        status: watch::Sender::new(Status::default()),
+        on_crash: OnCrash::Report,
+        status: watch::Sender::new(DeliveryStatus::default()),
         session,
         hub,
         sink: None,

@@ -1,7 +1,7 @@
-//! What a shell runs: hooks that it calls, and what they may do.
+//! The [`Adapter`] trait: hooks through which a session drives an agent.
 //!
-//! Every agent of the table is an [`Adapter`] through [`AgentAdapter`]. One of your own is one file: see
-//! `examples/custom_adapter.rs`.
+//! Every agent of the registry is an adapter through [`AgentAdapter`]; `examples/custom_adapter.rs` implements the trait
+//! directly.
 
 mod agent;
 
@@ -11,122 +11,123 @@ use std::pin::Pin;
 use sabir_core::event::{Cause, Event, EventKind, Exited, Outcome, RunId, Started};
 use sabir_protocol::SessionId;
 
-use crate::log::Log;
-use crate::outbox::Found;
+use crate::outbox::OutboxState;
+use crate::session_log::SessionLog;
 use crate::{Failure, now};
 
-pub use agent::{AgentAdapter, Ask, Planned, Planner};
+pub use agent::{AgentAdapter, PlannedRun, PromptRequest, RunPlanner};
 
-/// Something for the agent.
+/// Input for the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input<'a> {
+pub enum AgentInput<'a> {
     /// A prompt.
     Prompt {
-        /// What the agent is to do.
+        /// Text of the prompt.
         text: &'a str,
-        /// It belongs to no earlier conversation.
+        /// Starts a new conversation.
         new: bool,
     },
-    /// The answer to a question.
+    /// The answer to a permission question.
     Permission {
-        /// Which question.
+        /// Id of the question.
         request_id: &'a str,
-        /// It may.
+        /// Permission is granted.
         allow: bool,
     },
 }
 
-/// Why an input is not taken, for people.
+/// Human-readable reason why an input was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct InputRejected(pub String);
 
-/// How a piece of work ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
-    /// What became of it.
+pub struct Completion {
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Why, when it ended badly.
+    /// Reason, if it did not complete.
     pub cause: Option<Cause>,
-    /// It was killed because a cancel was repeated.
+    /// Killed because cancellation was requested twice.
     pub killed: bool,
 }
 
-/// What an agent does about a prompt. It begins when it is polled.
-pub type Work = Pin<Box<dyn Future<Output = Done>>>;
+/// A run started by a prompt. Lazy: it starts when first polled.
+pub type RunFuture = Pin<Box<dyn Future<Output = Completion>>>;
 
-/// What hooks are given.
+/// Context passed to every hook.
 #[derive(Debug, Clone)]
-pub struct Context {
-    /// The session.
+pub struct AdapterContext {
+    /// Session id.
     pub session: SessionId,
-    /// Where to tell what happens.
-    pub log: Log,
-    /// What an earlier shell left.
-    pub found: Found,
-    /// A piece of work is going on.
+    /// Log that receives the run's events.
+    pub log: SessionLog,
+    /// State left by earlier runners of the session.
+    pub recovered: OutboxState,
+    /// A run is in progress.
     pub busy: bool,
 }
 
-/// The hooks. They are called one at a time and should come back at once; what takes time is [`Work`].
+/// Hooks of a session. Called one at a time; they should return quickly and leave lasting work to a [`RunFuture`].
 pub trait Adapter {
-    /// The name that people know it by.
+    /// Name of the agent.
     fn name(&self) -> &str;
 
-    /// The orders that it may take.
-    fn takes(&self) -> &'static [&'static str] {
+    /// Kinds of remote commands that the adapter handles.
+    fn accepted_commands(&self) -> &'static [&'static str] {
         &["prompt", "cancel"]
     }
 
-    /// The shell has begun.
-    fn on_init(&mut self, _: &Context) -> Result<(), Failure> {
+    /// Called once, before any other hook.
+    fn on_init(&mut self, _: &AdapterContext) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Whether it would take an input now. It does nothing yet: an order is on the disk before it is acted on.
-    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused>;
+    /// Checks whether an input would be accepted now, without side effects: a command is recorded on disk before it is
+    /// executed.
+    fn accepts(&self, context: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected>;
 
-    /// Takes an input that it accepts, and gives the work that follows from it.
-    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused>;
+    /// Executes an accepted input. Returns the run that it starts, if any.
+    fn on_input(&mut self, context: &AdapterContext, input: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected>;
 
-    /// About a second has gone by.
-    fn on_tick(&mut self, _: &Context) {}
+    /// Called about every second.
+    fn on_tick(&mut self, _: &AdapterContext) {}
 
-    /// What is going on shall end; the second time, at once.
-    fn on_cancel(&mut self, context: &Context, reason: Option<&str>);
+    /// Cancels the current run; a second call kills it.
+    fn on_cancel(&mut self, context: &AdapterContext, reason: Option<&str>);
 
-    /// Nothing more will be asked. What is told now is still delivered.
-    fn on_shutdown(&mut self, _: &Context) {}
+    /// Called last. Messages logged here are still delivered.
+    fn on_shutdown(&mut self, _: &AdapterContext) {}
 }
 
-/// The events of one run, for an adapter that makes them itself: it looks after numbers and times.
+/// Writes the events of one run and assigns sequence numbers and timestamps, for adapters that create their events themselves.
 #[derive(Debug)]
-pub struct Run {
-    log: Log,
+pub struct RunWriter {
+    log: SessionLog,
     run_id: RunId,
     seq: u64,
 }
 
-impl Context {
-    /// Begins the run that an input asks for.
-    pub fn begin(&self, agent: &str) -> Run {
-        let mut run = Run { log: self.log.clone(), run_id: RunId::from(uuid::Uuid::now_v7().to_string()), seq: 0 };
-        run.tell(Started::new(agent.to_owned()));
+impl AdapterContext {
+    /// Starts a run: writes its `started` event.
+    pub fn begin_run(&self, agent: &str) -> RunWriter {
+        let mut run = RunWriter { log: self.log.clone(), run_id: RunId::from(uuid::Uuid::now_v7().to_string()), seq: 0 };
+        run.emit(Started::new(agent.to_owned()));
         run
     }
 }
 
-impl Run {
-    /// Something happened.
-    pub fn tell<'a>(&mut self, kind: impl Into<EventKind<'a>>) {
+impl RunWriter {
+    /// Writes an event.
+    pub fn emit<'a>(&mut self, kind: impl Into<EventKind<'a>>) {
         self.seq += 1;
         let (run_id, at) = (self.run_id.clone(), Some(now()));
         let event = Event { run_id, seq: self.seq, at, line: None, parent_tool_call_id: None, kind: kind.into() };
         self.log.event(&event);
     }
 
-    /// It is over.
-    pub fn end(mut self, outcome: Outcome, cause: Option<Cause>) -> Done {
-        self.tell(Exited::new(outcome).cause(cause));
-        Done { outcome, cause, killed: false }
+    /// Ends the run: writes its `exited` event.
+    pub fn end(mut self, outcome: Outcome, cause: Option<Cause>) -> Completion {
+        self.emit(Exited::new(outcome).cause(cause));
+        Completion { outcome, cause, killed: false }
     }
 }

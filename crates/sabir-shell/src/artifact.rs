@@ -1,6 +1,6 @@
-//! Files that a session leaves: told in the log at once, brought later, by the hash of their bytes.
+//! Artifacts: files that a session leaves. They are announced in the log at once and uploaded later, addressed by SHA-256.
 //!
-//! Bytes that are there already are not brought again, and what broke off goes on where it was.
+//! Content that the target has is not uploaded again, and interrupted uploads are resumed.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -14,36 +14,37 @@ use ring::digest::{Context, SHA256};
 use sabir_protocol::envelope::notes::Artifact;
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
 
-use crate::deliver::{Delivery, Lost, Next};
+use crate::Failure;
+use crate::delivery::Backoff;
 use crate::hub::Hub;
-use crate::sink::{Sink, deadline, hex};
-use crate::{Failure, http};
+use crate::sink::{StorageSink, hex};
+use crate::timer::deadline_elapsed;
+use crate::transport::http;
 
-/// So much is read and sent at once.
-const PIECE: usize = 8 << 20;
-/// More files are not looked for.
-const MOST: usize = 10_000;
+/// Size of an upload request.
+const CHUNK_BYTES: usize = 8 << 20;
+/// Limit of files per search.
+const MAX_ARTIFACTS: usize = 10_000;
 
-/// The files that are artifacts.
+/// Finds artifacts by glob patterns.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct ArtifactFinder {
     root: PathBuf,
     globs: GlobSet,
 }
 
-/// A file, as it was found.
+/// An artifact on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Where it is.
+pub struct ArtifactFile {
+    /// Path of the file.
     pub file: PathBuf,
-    /// What is told about it.
+    /// Its description in the log.
     pub artifact: Artifact,
 }
 
-impl Files {
-    /// The files beneath a folder that have one of these patterns, like `dist/*.tgz` or `**/*.log`.
+impl ArtifactFinder {
+    /// Matches files below `root` against patterns such as `dist/*.tgz` or `**/*.log`.
     pub fn new(root: PathBuf, patterns: &[String]) -> Result<Self, Failure> {
         let mut globs = GlobSetBuilder::new();
         let bad = |error: globset::Error| Failure::usage(format!("{error}")).hint("--artifact takes a pattern like dist/*.tgz");
@@ -53,8 +54,8 @@ impl Files {
         Ok(Self { root, globs: globs.build().map_err(bad)? })
     }
 
-    /// Those that are there now. Links are not followed: they lead elsewhere.
-    pub fn find(&self) -> Vec<Found> {
+    /// Finds the files that exist now. Symlinks are not followed: they may point outside of `root`.
+    pub fn find(&self) -> Vec<ArtifactFile> {
         let mut found = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
@@ -65,11 +66,11 @@ impl Files {
                     continue;
                 }
                 let Ok(path) = file.strip_prefix(&self.root) else { continue };
-                if kind.is_file() && self.globs.is_match(path) && found.len() < MOST {
+                if kind.is_file() && self.globs.is_match(path) && found.len() < MAX_ARTIFACTS {
                     let path = path.to_string_lossy().replace('\\', "/");
-                    // One that can't be read now is not there now.
+                    // Unreadable files are skipped.
                     found.extend(
-                        hash(&file).ok().map(|(sha256, bytes)| Found { file, artifact: Artifact { path, sha256, bytes } }),
+                        hash(&file).ok().map(|(sha256, bytes)| ArtifactFile { file, artifact: Artifact { path, sha256, bytes } }),
                     );
                 }
             }
@@ -94,116 +95,114 @@ fn hash(path: &Path) -> io::Result<(String, u64)> {
     }
 }
 
-/// The bytes of a file from a place on, as many as are sent at once.
-pub(crate) fn piece(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
+/// Reads up to [`CHUNK_BYTES`] from `offset`.
+pub(crate) fn read_chunk(path: &Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
-    file.take(PIECE as u64).read_to_end(&mut bytes)?;
+    file.take(CHUNK_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Why a file is not brought.
-pub(crate) enum Stop {
-    /// It may work later.
-    Later(String),
-    /// It is not what it was any more, or nobody wants it.
-    Never,
+/// Why an upload failed.
+pub(crate) enum UploadError {
+    /// Temporary.
+    Retry,
+    /// The file changed, or the target rejects it.
+    Permanent,
 }
 
-/// Brings files to where the log goes.
+/// Uploads artifacts to the hub and the sink.
 #[derive(Debug)]
-pub struct Porter {
-    /// The hub, if it has a place for them.
+pub struct ArtifactUploader {
+    /// Hub, if it stores artifacts.
     pub hub: Option<Hub>,
-    /// The folder or bucket.
-    pub sink: Option<Sink>,
-    /// What to bring; closed when nothing more comes.
-    pub files: mpsc::UnboundedReceiver<Found>,
-    /// Until when to go on.
+    /// Folder or bucket.
+    pub sink: Option<StorageSink>,
+    /// Artifacts to upload. Closing the channel ends the uploader.
+    pub files: mpsc::UnboundedReceiver<ArtifactFile>,
+    /// Deadline, once the session ends.
     pub finish: watch::Receiver<Option<Instant>>,
 }
 
-impl Porter {
-    /// Brings files until no more come; the paths of those that could not be brought.
+impl ArtifactUploader {
+    /// Uploads artifacts until the channel is closed. Returns the paths of those that failed.
     pub async fn run(mut self) -> Vec<String> {
         let mut missing = Vec::new();
         while let Some(found) = self.files.recv().await {
             let finish = self.finish.clone();
-            let brought = tokio::select! {
-                brought = self.bring(&found) => brought,
-                () = deadline(finish) => false,
+            let uploaded = tokio::select! {
+                uploaded = self.upload(&found) => uploaded,
+                () = deadline_elapsed(finish) => false,
             };
-            if !brought {
+            if !uploaded {
                 missing.push(found.artifact.path);
             }
         }
         missing
     }
 
-    async fn bring(&self, found: &Found) -> bool {
-        let mut backoff = Delivery::default();
+    async fn upload(&self, found: &ArtifactFile) -> bool {
+        let mut backoff = Backoff::default();
         loop {
-            let why = match self.once(found).await {
+            match self.try_upload(found).await {
                 Ok(()) => return true,
-                Err(Stop::Never) => return false,
-                Err(Stop::Later(why)) => why,
+                Err(UploadError::Permanent) => return false,
+                Err(UploadError::Retry) => {}
             };
-            if let Next::Again(at) = backoff.lost(&Lost::Broken(why), Instant::now(), fastrand::f64()) {
-                sleep_until(at.into()).await;
-            }
+            tokio::time::sleep(backoff.next_delay(fastrand::f64())).await;
         }
     }
 
-    async fn once(&self, found: &Found) -> Result<(), Stop> {
+    async fn try_upload(&self, found: &ArtifactFile) -> Result<(), UploadError> {
         if let Some(sink) = &self.sink {
-            sink.bring(&found.file, &found.artifact).await?;
+            sink.upload_artifact(&found.file, &found.artifact).await?;
         }
         if let Some(hub) = &self.hub
-            && let Some(address) = hub.artifacts()
+            && let Some(address) = hub.artifacts_url()
         {
-            to_hub(hub, &address, found).await?;
+            upload_to_hub(hub, &address, found).await?;
         }
         Ok(())
     }
 }
 
-/// How far the hub is.
+/// Upload progress at the hub.
 #[derive(Deserialize)]
 struct Progress {
     offset: u64,
     complete: bool,
 }
 
-async fn to_hub(hub: &Hub, address: &reqwest::Url, found: &Found) -> Result<(), Stop> {
+async fn upload_to_hub(hub: &Hub, address: &reqwest::Url, found: &ArtifactFile) -> Result<(), UploadError> {
     let Artifact { path, sha256, bytes } = &found.artifact;
-    let client = http::client(hub).map_err(|lost| Stop::Later(lost.what().to_owned()))?;
+    let client = http::client(hub).map_err(|_| UploadError::Retry)?;
     let declared = serde_json::json!({ "digest": sha256, "size": bytes, "name": path });
     let request = client.post(address.clone()).header(CONTENT_TYPE, "application/json").body(declared.to_string());
-    let mut progress = ask(request).await?;
+    let mut progress = send(request).await?;
     while !progress.complete {
-        let body = piece(&found.file, progress.offset).map_err(|_| Stop::Never)?;
+        let body = read_chunk(&found.file, progress.offset).map_err(|_| UploadError::Permanent)?;
         if body.is_empty() && *bytes > 0 {
-            return Err(Stop::Never);
+            return Err(UploadError::Permanent);
         }
         let mut url = address.clone();
         url.set_path(&format!("{}/{sha256}", address.path()));
         url.query_pairs_mut().append_pair("offset", &progress.offset.to_string());
-        progress = ask(client.put(url).header(CONTENT_TYPE, "application/octet-stream").body(body)).await?;
+        progress = send(client.put(url).header(CONTENT_TYPE, "application/octet-stream").body(body)).await?;
     }
     Ok(())
 }
 
-async fn ask(request: reqwest::RequestBuilder) -> Result<Progress, Stop> {
-    let (status, body) = http::send(request).await.map_err(|lost| Stop::Later(lost.what().to_owned()))?;
+async fn send(request: reqwest::RequestBuilder) -> Result<Progress, UploadError> {
+    let (status, body) = http::send(request).await.map_err(|_| UploadError::Retry)?;
     let progress = serde_json::from_slice(&body);
     match (status, progress) {
-        // It goes on elsewhere than we thought.
+        // The hub reports a different offset.
         (StatusCode::OK | StatusCode::CONFLICT, Ok(progress)) => Ok(progress),
         (StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE, _) => {
-            Err(Stop::Never)
+            Err(UploadError::Permanent)
         }
-        // The session is known there once its first message is.
-        _ => Err(Stop::Later(format!("the hub answered {status}"))),
+        // Includes 404: the hub knows the session only after its first message.
+        _ => Err(UploadError::Retry),
     }
 }

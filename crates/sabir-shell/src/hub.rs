@@ -1,4 +1,4 @@
-//! Where the hub is, and who may speak to it.
+//! Hub endpoint of one session: addresses, TLS and credentials.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use sabir_protocol::{SessionId, is_loopback};
 
 use crate::Failure;
 
-/// A token. It is never printed.
+/// A bearer token. Its `Debug` output hides the value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct BearerToken(String);
 
-impl Token {
-    /// A token, unless there is something in it that no header can have.
+impl BearerToken {
+    /// Trims and validates a token.
     pub fn new(text: &str) -> Result<Self, Failure> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -23,77 +23,77 @@ impl Token {
         Ok(Self(text.to_owned()))
     }
 
-    /// What it is, for those who must send or hide it.
+    /// The secret value.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-/// A hub, as one session sees it.
+/// Endpoint of a hub for one session.
 #[derive(Debug, Clone)]
 pub struct Hub {
     socket: Url,
     http: Url,
-    token: Option<Token>,
+    token: Option<BearerToken>,
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Hub {
-    /// The hub at an address with the scheme `ws` or `wss` (or `http`, `https`, which mean the same).
-    pub fn new(address: &str, session: &SessionId, token: Option<Token>) -> Result<Self, Failure> {
-        let bad = |why: &str| {
-            Failure::usage(format!("the address of the hub can't be used: {why}")).hint("it looks like wss://hub.example")
+    /// Parses a `ws`, `wss`, `http` or `https` address.
+    pub fn new(address: &str, session: &SessionId, token: Option<BearerToken>) -> Result<Self, Failure> {
+        let invalid = |reason: &str| {
+            Failure::usage(format!("the address of the hub can't be used: {reason}")).hint("it looks like wss://hub.example")
         };
         if !address.contains("://") {
-            return Err(bad("it has no scheme"));
+            return Err(invalid("it has no scheme"));
         }
-        let mut socket = Url::parse(address).map_err(|error| bad(&error.to_string()))?;
+        let mut socket = Url::parse(address).map_err(|error| invalid(&error.to_string()))?;
         let is_tls = match socket.scheme() {
             "ws" | "http" => false,
             "wss" | "https" => true,
-            _ => return Err(bad("its scheme is not ws or wss")),
+            _ => return Err(invalid("its scheme is not ws or wss")),
         };
         if socket.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it names no host"));
+            return Err(invalid("it names no host"));
         }
         if !socket.username().is_empty() || socket.password().is_some() {
-            return Err(bad("it has a user or a password in it; the token has a place of its own"));
+            return Err(invalid("it has a user or a password in it; the token has a place of its own"));
         }
-        // An address that is parsed has a path that is the root or longer.
+        // A parsed URL has at least the root path.
         if socket.path() == "/" {
             socket.set_path(&format!("/v1/shells/{}", session.in_address()));
         }
         socket.set_fragment(None);
         let with_scheme = |scheme: &str| {
             let text = socket.as_str().split_once(':').map_or("", |(_, rest)| rest);
-            Url::parse(&format!("{scheme}:{text}")).map_err(|error| bad(&error.to_string()))
+            Url::parse(&format!("{scheme}:{text}")).map_err(|error| invalid(&error.to_string()))
         };
         let (ws, http) = if is_tls { ("wss", "https") } else { ("ws", "http") };
-        let tls = if is_tls { Some(tls()?) } else { None };
+        let tls = if is_tls { Some(tls_config()?) } else { None };
         Ok(Self { socket: with_scheme(ws)?, http: with_scheme(http)?, token, tls })
     }
 
-    /// The address of the WebSocket.
-    pub fn socket(&self) -> &Url {
+    /// URL of the WebSocket.
+    pub fn websocket_url(&self) -> &Url {
         &self.socket
     }
 
-    /// The address of something below the path, by HTTP.
-    pub fn below(&self, name: &str) -> Url {
+    /// HTTP URL of a resource below the session's path.
+    pub fn url_for(&self, name: &str) -> Url {
         let mut url = self.http.clone();
         let path = format!("{}/{name}", url.path().trim_end_matches('/'));
         url.set_path(&path);
         url
     }
 
-    /// Where artifacts go; `None` at an address of one's own, which says nothing of that.
-    pub fn artifacts(&self) -> Option<Url> {
+    /// URL for artifact uploads; `None` for custom paths.
+    pub fn artifacts_url(&self) -> Option<Url> {
         let mut url = self.http.clone();
         let (before, session) = self.http.path().split_once("/v1/shells/")?;
         let path = format!("{before}/v1/sessions/{session}/artifacts");
@@ -101,35 +101,35 @@ impl Hub {
         Some(url)
     }
 
-    /// The value of the header that proves who we are.
+    /// Value of the `Authorization` header.
     pub fn authorization(&self) -> Option<String> {
         self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()))
     }
 
-    /// Whether a token is sent, without encryption, to another machine.
+    /// Returns whether the token would be sent unencrypted to another machine.
     pub fn exposes_token(&self) -> bool {
         self.token.is_some() && self.tls.is_none() && !is_loopback(self.socket.host_str().unwrap_or_default())
     }
 
-    /// How to speak TLS, where the address says so.
+    /// TLS configuration, for encrypted addresses.
     pub fn tls(&self) -> Option<&Arc<ClientConfig>> {
         self.tls.as_ref()
     }
 
-    /// The host, for people.
-    pub fn name(&self) -> String {
+    /// Host and port.
+    pub fn host(&self) -> String {
         let port = self.socket.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}{port}", self.socket.host_str().unwrap_or_default())
     }
 }
 
-/// TLS with the certificates that this system trusts.
-fn tls() -> Result<Arc<ClientConfig>, Failure> {
+/// TLS with the system's trust store.
+fn tls_config() -> Result<Arc<ClientConfig>, Failure> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let failed = |error: &dyn fmt::Display| {
         Failure::usage(format!("TLS can't be had: {error}")).hint("are there certificates? SSL_CERT_FILE names a file with them")
     };
-    provide();
+    install_crypto_provider();
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?
@@ -139,40 +139,40 @@ fn tls() -> Result<Arc<ClientConfig>, Failure> {
     Ok(Arc::new(config))
 }
 
-/// One provider of cryptography for the whole program.
-pub(crate) fn provide() {
-    // It is an error only when there is one already, and then it is there.
+/// Installs the process-wide cryptography provider of rustls.
+pub(crate) fn install_crypto_provider() {
+    // Fails only if one is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Hub, Token};
+    use super::{BearerToken, Hub};
 
     fn hub(address: &str) -> Result<Hub, crate::Failure> {
         Hub::new(address, &"a b".parse().expect("a session"), None)
     }
 
     #[test]
-    fn an_empty_path_is_that_of_the_session_and_any_other_stays() {
-        let known = hub("ws://127.0.0.1:8080").expect("a hub");
-        assert_eq!(known.socket().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
-        assert_eq!(known.below("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
-        assert_eq!(known.name(), "127.0.0.1:8080");
-        let artifacts = known.artifacts().expect("a place for artifacts");
+    fn hub_new_uses_session_path_unless_given() {
+        let default = hub("ws://127.0.0.1:8080").expect("a hub");
+        assert_eq!(default.websocket_url().as_str(), "ws://127.0.0.1:8080/v1/shells/a%20b");
+        assert_eq!(default.url_for("hello").as_str(), "http://127.0.0.1:8080/v1/shells/a%20b/hello");
+        assert_eq!(default.host(), "127.0.0.1:8080");
+        let artifacts = default.artifacts_url().expect("a place for artifacts");
         assert_eq!(artifacts.as_str(), "http://127.0.0.1:8080/v1/sessions/a%20b/artifacts");
         let own = hub("http://h/my/own?x=1").expect("a hub");
-        assert_eq!(own.socket().as_str(), "ws://h/my/own?x=1");
-        assert_eq!(own.below("batches").as_str(), "http://h/my/own/batches?x=1");
+        assert_eq!(own.websocket_url().as_str(), "ws://h/my/own?x=1");
+        assert_eq!(own.url_for("batches").as_str(), "http://h/my/own/batches?x=1");
         for bad in ["", "h", "ftp://h", "ws://", "ws://u:p@h", "ws://u@h"] {
             assert!(hub(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn token_is_exposed_by_plain_address_of_other_machine() {
+    fn exposes_token_only_unencrypted_to_other_machines() {
         let exposes = |address: &str, token: Option<&str>| {
-            let token = token.map(|token| Token::new(token).expect("a token"));
+            let token = token.map(|token| BearerToken::new(token).expect("a token"));
             Hub::new(address, &"s".parse().expect("a session"), token).expect("a hub").exposes_token()
         };
         assert!(exposes("ws://hub.example", Some("t")) && exposes("http://10.0.0.1:80/own/path", Some("t")));
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_printed() {
-        let token = Token::new(" t0ken\n").expect("a token");
+    fn bearer_token_debug_hides_value() {
+        let token = BearerToken::new(" t0ken\n").expect("a token");
         assert_eq!((token.reveal(), format!("{token:?}").as_str()), ("t0ken", "Token(…)"));
-        assert!(Token::new("").is_err() && Token::new("a b").is_err() && Token::new("ü").is_err());
+        assert!(BearerToken::new("").is_err() && BearerToken::new("a b").is_err() && BearerToken::new("ü").is_err());
     }
 }

@@ -1,46 +1,48 @@
-//! Runs agents for somebody who is elsewhere.
+//! Remote runner: runs an agent and delivers its session, redacted and durable, to a hub and a folder or bucket.
 //!
 //! ```text
 //!  agent ──► events ──► redact ──► envelope ──► outbox (a journal, synced) ──┬──► hub, by WebSocket or HTTP
 //!                                                     ▲                      └──► folder, S3
-//!  orders of the hub ──► a message in the log ────────┘ ──► the agent
+//!  remote commands ──► a message in the log ──────────┘ ──► the agent
 //! ```
 //!
-//! The log of a session is on this machine's disk before it is anywhere else, and delivery reads it from there: there is no
-//! channel from the agent to the network. So a hub that is slow or gone never slows the agent and never takes memory, and a
-//! shell that is killed goes on where it was. `docs/shell-protocol.md` says what is sent.
+//! Messages are durable on this machine before they are sent anywhere, and delivery reads them from disk; there is no channel from
+//! the agent to the network. A slow or unavailable hub therefore neither slows the agent nor uses memory, and a killed runner
+//! resumes where it was. `docs/shell-protocol.md` specifies the protocol.
+//!
+//! Entry points: [`session::run`] with a [`SessionConfig`] and an [`Adapter`]; [`Outbox`], [`Redactor`] and
+//! [`uploader::Uploader`] are usable on their own.
 
 pub mod adapter;
 pub mod artifact;
-pub mod courier;
-pub mod deliver;
-pub mod failure;
-mod http;
+pub mod commands;
+pub mod delivery;
+pub mod error;
 pub mod hub;
-mod link;
-pub mod log;
-mod mend;
-pub mod orders;
 pub mod outbox;
+mod recovery;
 pub mod redact;
-pub mod shell;
+pub mod session;
+pub mod session_log;
 pub mod sink;
-mod ws;
+mod timer;
+mod transport;
+pub mod uploader;
 
 pub use adapter::{Adapter, AgentAdapter};
-pub use failure::Failure;
-pub use hub::{Hub, Token};
-pub use log::Log;
-pub use outbox::{Outbox, Place};
+pub use error::Failure;
+pub use hub::{BearerToken, Hub};
+pub use outbox::{Outbox, Position};
 pub use redact::Redactor;
-pub use shell::{Config, Report};
-pub use sink::Sink;
+pub use session::{SessionConfig, SessionReport};
+pub use session_log::SessionLog;
+pub use sink::StorageSink;
 
 pub use sabir_protocol::{SessionId, is_loopback};
 
 use sabir_core::time::Timestamp;
 
-/// Now.
+/// Current time.
 pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).ok().and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH)

@@ -1,23 +1,23 @@
-//! A folder or a bucket that has the log too.
+//! Delivery to a folder or an S3 bucket.
 //!
 //! ```text
 //!  PREFIX/sessions/SESSION/
-//!    epochs/00000001.json                                    who writes from when on: {writer, epoch, after}
+//!    epochs/00000001.json                                    epoch claim: {writer, epoch, after}
 //!    log/00000001-000000000001-000000000812-SHA256.jsonl     messages 1 to 812
-//!    messages.json, messages-0001.json, …                    the same, put together: at 50 MB, and at the end
+//!    messages.json, messages-0001.json, …                    compacted: a new part every 50 MB, and at the end
 //! ```
 //!
-//! A bucket has no append. So the log is there as segments that are made once and never changed, by creates that fail when the
-//! name is taken; the name has the hash of the bytes, so a create whose answer was lost is known to be ours once it is seen there: a
-//! store that answers 409 may have kept nothing. Where the log ends is what the list of names says.
+//! Object stores cannot append, so messages are stored as immutable segments by conditional create. The name contains the hash
+//! of the content: if a response is lost, the object is ours once a HEAD finds it (a 409 alone may mean that nothing was
+//! stored). The end of the log is derived from the listing.
 //!
-//! Who opens the log claims its epoch, with the number after which it writes. Of an earlier epoch, only messages up to there count:
-//! so one who was thought dead may go on and does no harm, and stops when it sees the claim. What that one had told the hub and
-//! not yet brought here, the hub is asked for.
+//! A writer claims its epoch with the sequence number after which it writes. Messages of earlier epochs count only up to there,
+//! so a fenced writer does no harm, and stops when it sees the claim. Messages that the earlier writer delivered to the hub but
+//! not here are backfilled from the hub.
 
-mod bring;
-mod compose;
-mod earlier;
+mod artifacts;
+mod backfill;
+mod compact;
 mod names;
 
 use std::path::PathBuf;
@@ -33,53 +33,55 @@ use sabir_protocol::envelope::read;
 use sabir_protocol::{Code, Refusal, SessionId};
 use sabir_store::private;
 use tokio::sync::watch;
-use tokio::time::{sleep, sleep_until, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
-use crate::courier::Ended;
+use crate::Failure;
+use crate::delivery::Backoff;
 use crate::hub::Hub;
-use crate::outbox::{Outbox, Page, Pages, Place};
-use crate::{Failure, deliver};
-use names::{Claim, Names, Segment};
+use crate::outbox::{Outbox, Page, PageReader, Position};
+use crate::timer::deadline_elapsed;
+use crate::uploader::DeliveryOutcome;
+use names::{EpochClaim, ObjectNames, Segment};
 
-/// A segment has so many messages, or bytes, at most, and waits for more for so long.
-const MESSAGES: u32 = 5_000;
-const BYTES: usize = 4 << 20;
-const AGE: Duration = Duration::from_secs(5);
-/// So often a new log asks where it begins.
-const TRIES: u32 = 5;
-/// `messages.json` is followed by another at this size.
-const ROLL: usize = 50_000_000;
+/// A segment is written at this number of messages, size or age.
+const MAX_SEGMENT_MESSAGES: u32 = 5_000;
+const MAX_SEGMENT_BYTES: usize = 4 << 20;
+const MAX_SEGMENT_AGE: Duration = Duration::from_secs(5);
+/// Attempts to read the start position.
+const POSITION_ATTEMPTS: u32 = 5;
+/// Size of a compacted part.
+const PART_BYTES: usize = 50_000_000;
 
-/// Where the log goes.
+/// A folder or bucket that stores the session.
 #[derive(Debug, Clone)]
-pub struct Sink {
+pub struct StorageSink {
     store: Arc<dyn ObjectStore>,
-    /// Where the store has its files, if they are on this machine.
+    /// Root of a local store.
     folder: Option<PathBuf>,
-    names: Names,
-    /// For people.
+    names: ObjectNames,
+    /// Display name.
     title: String,
-    /// When a part is full.
-    roll: usize,
-    /// Who has what was written elsewhere and is missing here.
+    /// Size of a compacted part.
+    part_bytes: usize,
+    /// Source for backfilling.
     hub: Option<Hub>,
 }
 
-/// Why a sink takes no more for now, or at all.
-enum Stop {
-    Later(String),
-    Never(Refusal),
-    Broken(Failure),
+/// Why delivery stopped.
+enum SinkError {
+    Retry,
+    Refused(Refusal),
+    Failed(Failure),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Later(error.to_string())
+impl From<Error> for SinkError {
+    fn from(_: Error) -> Self {
+        Self::Retry
     }
 }
 
-impl Sink {
-    /// A folder, which is made if it is not there.
+impl StorageSink {
+    /// A local folder, created if missing.
     pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("can't keep the log in {}: {error}", path.display()));
         let own = path.join("sessions").join(session.in_address());
@@ -87,18 +89,18 @@ impl Sink {
         let subfolders = std::fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.path());
         subfolders.chain([own.clone()]).filter(|path| path.is_dir()).for_each(|folder| private::tighten_folder(&folder));
         let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?.with_fsync(true);
-        let sink = Self::of(Arc::new(store), "", session, path.display().to_string());
+        let sink = Self::new(Arc::new(store), "", session, path.display().to_string());
         Ok(Self { folder: Some(path.to_owned()), ..sink })
     }
 
-    /// A bucket of S3, or of what speaks like it. Where it is and who we are, the variables of AWS say.
+    /// A bucket of S3 or a compatible store, configured by the standard AWS environment variables.
     pub fn bucket(bucket: &str, prefix: &str, session: &SessionId) -> Result<Self, Failure> {
-        crate::hub::provide();
+        crate::hub::install_crypto_provider();
         let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
             .iter()
             .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
         let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
-        // As `AmazonS3Builder::from_env` does; the keys are not in the environment any more.
+        // Like `AmazonS3Builder::from_env`, but [`protect`](sabir_run::secrets::protect) removed the keys from the environment.
         let variables = sabir_run::secrets::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name.starts_with("AWS_"))
@@ -109,88 +111,84 @@ impl Sink {
             Failure::usage(format!("the bucket {bucket} can't be used: {error}"))
                 .hint("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how")
         })?;
-        Ok(Self::of(Arc::new(store), prefix, session, format!("s3://{bucket}")))
+        Ok(Self::new(Arc::new(store), prefix, session, format!("s3://{bucket}")))
     }
 
-    fn of(store: Arc<dyn ObjectStore>, prefix: &str, session: &SessionId, title: String) -> Self {
-        Self { store, folder: None, names: Names::new(prefix, session), title, roll: ROLL, hub: None }
+    fn new(store: Arc<dyn ObjectStore>, prefix: &str, session: &SessionId, title: String) -> Self {
+        Self { store, folder: None, names: ObjectNames::new(prefix, session), title, part_bytes: PART_BYTES, hub: None }
     }
 
-    /// Removes the access of others to what was written, where it is a file.
+    /// Restricts a local file and its folder to the owner.
     fn tighten(&self, name: &Path) {
         let Some(folder) = &self.folder else { return };
         let file = folder.join(name.as_ref());
         file.parent().into_iter().chain([file.as_path()]).for_each(private::tighten);
     }
 
-    /// The same with parts of another size.
+    /// Sets the size of compacted parts.
     #[must_use]
-    pub fn rolling_at(self, bytes: usize) -> Self {
-        Self { roll: bytes, ..self }
+    pub fn with_part_bytes(self, bytes: usize) -> Self {
+        Self { part_bytes: bytes, ..self }
     }
 
-    /// The same with a hub that has the session too.
+    /// Sets the hub to backfill from.
     #[must_use]
-    pub fn beside(self, hub: Option<Hub>) -> Self {
+    pub fn with_hub(self, hub: Option<Hub>) -> Self {
         Self { hub, ..self }
     }
 
-    /// What it is, for people.
+    /// Display name.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Where a new log begins: after what is there. `None` when nothing is. What fails is tried a few times more: who begins
-    /// elsewhere than where the log ends is fenced later, so there is no beginning without an answer.
-    pub async fn place(&self) -> Result<Option<Place>, Failure> {
-        let mut backoff = deliver::Delivery::default();
-        for _ in 1..TRIES {
-            let error = match self.find_place().await {
-                Ok(place) => return Ok(place),
-                Err(error) => error.to_string(),
-            };
-            if let deliver::Next::Again(at) = backoff.lost(&deliver::Lost::Broken(error), Instant::now(), fastrand::f64()) {
-                sleep_until(at.into()).await;
+    /// Start of a new outbox, after all stored messages; `None` if there are none. Errors are retried and then returned: a
+    /// runner with a wrong start would be fenced later.
+    pub async fn start_position(&self) -> Result<Option<Position>, Failure> {
+        let mut backoff = Backoff::default();
+        for _ in 1..POSITION_ATTEMPTS {
+            if let Ok(position) = self.read_position().await {
+                return Ok(position);
             }
+            sleep(backoff.next_delay(fastrand::f64())).await;
         }
-        self.find_place().await.map_err(|error| {
+        self.read_position().await.map_err(|error| {
             Failure::delivery(format!("{} can't be read: {error}", self.title))
                 .hint("a new log has to know where it begins; without the folder or the bucket it would begin at once")
         })
     }
 
-    async fn find_place(&self) -> Result<Option<Place>, Error> {
+    async fn read_position(&self) -> Result<Option<Position>, Error> {
         let claims = self.claims().await?;
         let last = names::last(&claims, &self.segments().await?);
-        Ok(claims.last().map(|claim| Place { epoch: claim.epoch + 1, after: last.max(claim.after) }))
+        Ok(claims.last().map(|claim| Position { epoch: claim.epoch + 1, after: last.max(claim.after) }))
     }
 
-    /// Delivers until the log is over and all of it is there.
-    pub async fn run(self, outbox: Arc<Outbox>, mut finish: watch::Receiver<Option<Instant>>) -> Ended {
-        let mut pages = Pages::of(Arc::clone(&outbox));
+    /// Delivers until everything is stored after `finish` was set, its deadline passes, or the writer is fenced.
+    pub async fn run(self, outbox: Arc<Outbox>, mut finish: watch::Receiver<Option<Instant>>) -> DeliveryOutcome {
+        let mut reader = PageReader::new(Arc::clone(&outbox));
         let mut acked = None;
-        let mut backoff = deliver::Delivery::default();
+        let mut backoff = Backoff::default();
         loop {
             let before = acked;
             let done = tokio::select! {
-                done = self.deliver(&outbox, &mut pages, &mut acked, finish.clone()) => done,
-                () = deadline(finish.clone()) => return unsent(&outbox, acked),
+                done = self.deliver(&outbox, &mut reader, &mut acked, finish.clone()) => done,
+                () = deadline_elapsed(finish.clone()) => return unsent(&outbox, acked),
             };
-            let why = match done {
-                Ok(()) => return Ended::Delivered,
-                Err(Stop::Never(refusal)) => return Ended::Refused(refusal),
-                Err(Stop::Broken(failure)) => return Ended::Failed(failure),
-                Err(Stop::Later(why)) => why,
-            };
-            if acked > before {
-                // It went well for a while, so it may again.
-                backoff = deliver::Delivery::default();
+            match done {
+                Ok(()) => return DeliveryOutcome::Delivered,
+                Err(SinkError::Refused(refusal)) => return DeliveryOutcome::Refused(refusal),
+                Err(SinkError::Failed(failure)) => return DeliveryOutcome::Failed(failure),
+                Err(SinkError::Retry) => {}
             }
-            let now = Instant::now();
-            let deliver::Next::Again(at) = backoff.lost(&deliver::Lost::Broken(why), now, fastrand::f64()) else { continue };
+            if acked > before {
+                // Progress resets the backoff.
+                backoff = Backoff::default();
+            }
+            let delay = backoff.next_delay(fastrand::f64());
             tokio::select! {
-                () = sleep_until(at.into()) => {}
-                () = deadline(finish.clone()) => return unsent(&outbox, acked),
+                () = sleep(delay) => {}
+                () = deadline_elapsed(finish.clone()) => return unsent(&outbox, acked),
             }
             finish.borrow_and_update();
         }
@@ -199,90 +197,91 @@ impl Sink {
     async fn deliver(
         &self,
         outbox: &Arc<Outbox>,
-        pages: &mut Pages,
+        reader: &mut PageReader,
         acked: &mut Option<u64>,
         mut finish: watch::Receiver<Option<Instant>>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SinkError> {
         let mut last = self.claim(outbox).await?;
         if last < outbox.after() {
-            last = self.bring_earlier(outbox, last).await?;
+            last = self.backfill(outbox, last).await?;
         }
         *acked = Some(last);
-        let mut since_rolled = 0;
+        let mut since_compaction = 0;
         loop {
             let is_finishing = finish.borrow_and_update().is_some();
             if !is_finishing {
-                self.gather(outbox, last, &mut finish).await;
+                self.wait_for_batch(outbox, last, &mut finish).await;
             }
-            while let Some(page) = pages.page(last + 1, MESSAGES, BYTES).map_err(Stop::Broken)? {
-                self.put(outbox, &page).await?;
+            while let Some(page) =
+                reader.read_page(last + 1, MAX_SEGMENT_MESSAGES, MAX_SEGMENT_BYTES).map_err(SinkError::Failed)?
+            {
+                self.put_segment(outbox, &page).await?;
                 last = page.last();
                 *acked = Some(last);
-                since_rolled += page.lines.len();
-                self.still_ours(outbox).await?;
-                if since_rolled >= self.roll {
-                    self.compose(false).await?;
-                    since_rolled = 0;
+                since_compaction += page.lines.len();
+                self.check_fence(outbox).await?;
+                if since_compaction >= self.part_bytes {
+                    self.compact(false).await?;
+                    since_compaction = 0;
                 }
             }
-            // Of a log whose disk failed, what is on it is all that comes.
-            if is_finishing && last >= outbox.last_there() {
-                self.still_ours(outbox).await?;
-                return self.compose(true).await;
+            // After a disk failure, only durable messages are delivered.
+            if is_finishing && last >= outbox.last_durable() {
+                self.check_fence(outbox).await?;
+                return self.compact(true).await;
             }
-            // Who waits for the end of the time must get a turn.
+            // Lets the caller check the deadline.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until there is enough for a segment, or there has been something for long enough, or the end.
-    async fn gather(&self, outbox: &Outbox, last: u64, finish: &mut watch::Receiver<Option<Instant>>) {
-        let mut seen = outbox.synced();
+    /// Waits until a segment is full, messages reach their maximum age, or delivery finishes.
+    async fn wait_for_batch(&self, outbox: &Outbox, last: u64, finish: &mut watch::Receiver<Option<Instant>>) {
+        let mut synced = outbox.synced();
         while outbox.last() <= last {
             tokio::select! {
-                cursor = outbox.synced_after(seen), if outbox.trouble().is_none() => seen = cursor,
+                cursor = outbox.synced_after(synced), if outbox.write_error().is_none() => synced = cursor,
                 _ = finish.changed() => return,
             }
         }
-        let due = tokio::time::Instant::now() + AGE;
-        while outbox.last().saturating_sub(last) < u64::from(MESSAGES) {
+        let due = tokio::time::Instant::now() + MAX_SEGMENT_AGE;
+        while outbox.last().saturating_sub(last) < u64::from(MAX_SEGMENT_MESSAGES) {
             tokio::select! {
-                more = timeout_at(due, outbox.synced_after(seen)), if outbox.trouble().is_none() => match more {
-                    Ok(cursor) => seen = cursor,
+                more = timeout_at(due, outbox.synced_after(synced)), if outbox.write_error().is_none() => match more {
+                    Ok(cursor) => synced = cursor,
                     Err(_) => return,
                 },
                 _ = finish.changed() => return,
-                () = sleep(AGE) => return,
+                () = sleep(MAX_SEGMENT_AGE) => return,
             }
         }
     }
 
-    /// Claims the epoch; the number of the last message that is there.
-    async fn claim(&self, outbox: &Outbox) -> Result<u64, Stop> {
+    /// Claims the epoch. Returns the last stored sequence number.
+    async fn claim(&self, outbox: &Outbox) -> Result<u64, SinkError> {
         let (claims, segments) = (self.claims().await?, self.segments().await?);
-        let there = names::last(&claims, &segments);
-        if let Some(known) = claims.iter().find(|claim| claim.epoch >= outbox.epoch()) {
-            // Our own claim, before the connection was lost.
-            let is_own = known.writer == outbox.writer() && known.epoch == outbox.epoch();
-            return if is_own { Ok(there.max(known.after)) } else { Err(fenced(known.epoch)) };
+        let stored = names::last(&claims, &segments);
+        if let Some(claim) = claims.iter().find(|claim| claim.epoch >= outbox.epoch()) {
+            // Our claim, from before a disconnect.
+            let is_own = claim.writer == outbox.writer() && claim.epoch == outbox.epoch();
+            return if is_own { Ok(stored.max(claim.after)) } else { Err(fenced(claim.epoch)) };
         }
-        // What an earlier version cut in the middle of messages is written again.
-        let there = there.min(self.valid_up_to(&claims, &segments).await?.max(outbox.after()));
-        // A log that went on elsewhere is here up to where the hub can tell the rest; else it goes on with a gap.
-        let is_whole = there >= outbox.after() || self.has_earlier(there).await?;
-        let after = if is_whole { there } else { outbox.after() };
-        let own = Claim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after, checked: true };
+        // Messages that an earlier version cut at line breaks are stored again.
+        let stored = stored.min(self.last_valid(&claims, &segments).await?.max(outbox.after()));
+        // A session continued from another machine is stored without a gap if the hub can backfill.
+        let is_contiguous = stored >= outbox.after() || self.can_backfill(stored).await?;
+        let after = if is_contiguous { stored } else { outbox.after() };
+        let own = EpochClaim { writer: outbox.writer().to_owned(), epoch: outbox.epoch(), after, checked: true };
         let bytes = serde_json::to_vec(&own).unwrap_or_default();
-        match self.create(&self.names.claim(own.epoch).ok_or_else(bad_name)?, bytes).await {
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
-                Err(Stop::Later("the epoch was claimed at the same time".to_owned()))
-            }
+        match self.create(&self.names.claim(own.epoch).ok_or_else(invalid_name)?, bytes).await {
+            // Another runner claimed the epoch at the same time.
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Err(SinkError::Retry),
             created => Ok(created.map(|()| after)?),
         }
     }
 
-    /// Nobody has claimed a later epoch.
-    async fn still_ours(&self, outbox: &Outbox) -> Result<(), Stop> {
+    /// Checks that no later epoch is claimed.
+    async fn check_fence(&self, outbox: &Outbox) -> Result<(), SinkError> {
         let claims = self.claim_names().await?;
         match claims.iter().find(|epoch| **epoch > outbox.epoch()) {
             None => Ok(()),
@@ -290,42 +289,39 @@ impl Sink {
         }
     }
 
-    /// Makes a segment.
-    async fn put(&self, outbox: &Outbox, page: &Page) -> Result<(), Stop> {
+    /// Stores a segment.
+    async fn put_segment(&self, outbox: &Outbox, page: &Page) -> Result<(), SinkError> {
         let segment = Segment { epoch: outbox.epoch(), first: page.first, last: page.last(), sha256: sha256(&page.lines) };
-        let name = self.names.segment(&segment).ok_or_else(bad_name)?;
+        let name = self.names.segment(&segment).ok_or_else(invalid_name)?;
         match self.create(&name, page.lines.clone()).await {
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => self.is_there(&name, page.lines.len()).await,
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => self.verify_object(&name, page.lines.len()).await,
             created => Ok(created?),
         }
     }
 
-    /// Whether an object that the store says it has is there. Its name has the hash of its bytes, so it is ours then: an answer was
-    /// lost, and that is all. A store also answers 409 when two requests got in each other's way, and then there may be nothing.
-    async fn is_there(&self, name: &Path, size: usize) -> Result<(), Stop> {
+    /// Verifies that an object exists that the store reported as existing. Its name contains the hash of its content, so it is
+    /// ours and only a response was lost. A store may also answer 409 for concurrent requests and store nothing.
+    async fn verify_object(&self, name: &Path, size: usize) -> Result<(), SinkError> {
         match self.store.head(name).await {
             Ok(found) if found.size == size as u64 => Ok(()),
             Ok(found) => {
                 let what = format!("{name} in {} has {} bytes and should have {size}", self.title, found.size);
-                Err(Stop::Broken(Failure::delivery(what)))
-            }
-            Err(Error::NotFound { .. }) => {
-                Err(Stop::Later(format!("{} says that {name} is there, and does not have it", self.title)))
+                Err(SinkError::Failed(Failure::delivery(what)))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The last message before the first line that is none. Only segments of versions that did not validate are read.
-    async fn valid_up_to(&self, claims: &[Claim], segments: &[Segment]) -> Result<u64, Stop> {
+    /// Last message before the first invalid line. Reads only segments of versions that did not validate.
+    async fn last_valid(&self, claims: &[EpochClaim], segments: &[Segment]) -> Result<u64, SinkError> {
         let is_checked = |epoch| claims.iter().any(|claim| claim.epoch == epoch && claim.checked);
         for segment in segments.iter().filter(|segment| !is_checked(segment.epoch)) {
             let to = segment.last.min(names::limit(claims, segment.epoch));
-            let name = self.names.segment(segment).ok_or_else(bad_name)?;
+            let name = self.names.segment(segment).ok_or_else(invalid_name)?;
             let bytes = self.store.get(&name).await?.bytes().await?;
             let lines = bytes.split(|byte| *byte == b'\n');
-            let mut numbered = (segment.first..=to).zip(lines);
-            let wrong = numbered.find(|(seq, line)| read::check(line, self.names.session()) != Ok(*seq));
+            let mut lines_by_seq = (segment.first..=to).zip(lines);
+            let wrong = lines_by_seq.find(|(seq, line)| read::check(line, self.names.session()) != Ok(*seq));
             if let Some((seq, _)) = wrong {
                 return Ok(seq - 1);
             }
@@ -348,12 +344,12 @@ impl Sink {
         Ok(epochs)
     }
 
-    /// All claims, the earliest first.
-    async fn claims(&self) -> Result<Vec<Claim>, Error> {
+    /// All claims, by epoch.
+    async fn claims(&self) -> Result<Vec<EpochClaim>, Error> {
         let mut claims = Vec::new();
         for name in self.claim_names().await?.into_iter().filter_map(|epoch| self.names.claim(epoch)) {
             let bytes = self.store.get(&name).await?.bytes().await?;
-            claims.extend(serde_json::from_slice::<Claim>(&bytes).ok());
+            claims.extend(serde_json::from_slice::<EpochClaim>(&bytes).ok());
         }
         Ok(claims)
     }
@@ -368,19 +364,19 @@ impl Sink {
     }
 }
 
-fn fenced(epoch: u32) -> Stop {
-    Stop::Never(Refusal::new(Code::Fenced, format!("somebody else writes this session, from epoch {epoch} on")))
+fn fenced(epoch: u32) -> SinkError {
+    SinkError::Refused(Refusal::new(Code::Fenced, format!("somebody else writes this session, from epoch {epoch} on")))
 }
 
-fn bad_name() -> Stop {
-    Stop::Broken(Failure::usage("the prefix or the session can't be a name there"))
+fn invalid_name() -> SinkError {
+    SinkError::Failed(Failure::usage("the prefix or the session can't be a name there"))
 }
 
-fn unsent(outbox: &Outbox, acked: Option<u64>) -> Ended {
-    Ended::Unsent(outbox.last().saturating_sub(acked.unwrap_or(outbox.after())))
+fn unsent(outbox: &Outbox, acked: Option<u64>) -> DeliveryOutcome {
+    DeliveryOutcome::Unsent(outbox.last().saturating_sub(acked.unwrap_or(outbox.after())))
 }
 
-/// The hash of bytes, in hexadecimal.
+/// SHA-256 in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
@@ -388,23 +384,4 @@ fn sha256(bytes: &[u8]) -> String {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-/// Waits for the end of the time after which nobody waits any more.
-pub(crate) async fn deadline(mut finish: watch::Receiver<Option<Instant>>) {
-    loop {
-        let until = *finish.borrow_and_update();
-        let over = async {
-            match until {
-                Some(until) => sleep_until(until.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = over => return,
-            changed = finish.changed() => if changed.is_err() {
-                return std::future::pending().await;
-            },
-        }
-    }
 }

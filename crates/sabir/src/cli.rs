@@ -155,7 +155,7 @@ pub(crate) struct AskArguments {
 
     /// A variable to pass (`NAME`, `PREFIX*`, `*`) or to set (`NAME=VALUE`). May be repeated.
     #[arg(long, short, value_name = "NAME[=VALUE]", value_parser = crate::start::variable)]
-    pub(crate) env: Vec<sabir_run::Pass>,
+    pub(crate) env: Vec<sabir_run::EnvRule>,
 
     /// The program of the agent, when it is not the one on the search path.
     #[arg(long, value_name = "FILE")]

@@ -10,7 +10,7 @@ use sabir_core::event::{Event, RunId};
 use sabir_core::fold::{ResultOptions, SessionResult, SessionResultFold};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::Plan;
+use sabir_run::RunConfig;
 use sabir_store::meta::{secret_values, without_secrets, without_values};
 use sabir_store::{Home, Journal, Meta, Trouble, Why};
 
@@ -65,7 +65,7 @@ struct Open {
 impl Recording {
     /// Creates the journal of a run. A journal that can't be written is told and does not keep the run from going on; another
     /// run of that id does.
-    pub(crate) fn begin(plan: &Plan, options: ResultOptions) -> Result<Self, Failure> {
+    pub(crate) fn begin(plan: &RunConfig, options: ResultOptions) -> Result<Self, Failure> {
         let journal = match Home::find().and_then(|home| Journal::create(&home, plan.run_id.as_str())) {
             Ok(journal) => journal,
             Err(trouble) => {
@@ -154,7 +154,7 @@ fn tell(trouble: &Trouble) {
     });
 }
 
-fn meta(plan: &Plan) -> Meta {
+fn meta(plan: &RunConfig) -> Meta {
     let own = sabir_run::secrets::variables().map(|(name, value)| (lossy(&name), lossy(&value)));
     let given = plan.environment.iter().map(|(name, value)| (lossy(name), lossy(value)));
     let set = plan.command.environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sabir_core::agent::Agent;
 use sabir_core::event::RunId;
 use sabir_core::launch::{Permission, Request, Session};
-use sabir_run::{Environment, Limits, Pass, Plan, probe, secrets};
+use sabir_run::{EnvRule, Environment, Limits, RunConfig, probe, secrets};
 use sabir_store::meta::is_secret_name;
 
 use crate::cli::AskArguments;
@@ -41,8 +41,8 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
 }
 
 /// What the user says about a variable.
-pub(crate) fn variable(text: &str) -> Result<Pass, String> {
-    Pass::parse(text).ok_or_else(|| "give NAME, PREFIX*, * or NAME=VALUE".to_owned())
+pub(crate) fn variable(text: &str) -> Result<EnvRule, String> {
+    EnvRule::parse(text).ok_or_else(|| "give NAME, PREFIX*, * or NAME=VALUE".to_owned())
 }
 
 /// Keeps secrets of this process from the agents that it runs, `named` ones too. Executes this program again: call it first.
@@ -53,7 +53,7 @@ pub(crate) fn protect_secrets(named: &[String]) {
     let is_secret = |name: &str, value: &str| {
         named.iter().any(|secret| secret == name)
             || is_secret_name(name)
-            || has_password(value) && !Environment::is_ordinary(name)
+            || has_password(value) && !Environment::is_allowed_by_default(name)
     };
     if let Err(error) = secrets::protect(is_secret) {
         print::warning(&format!("secrets in the environment of this process can be read by the agent: {error}"));
@@ -72,7 +72,7 @@ pub(crate) async fn plan(
     extra: &[String],
     ask: &AskArguments,
     run_id: RunId,
-) -> Result<Plan, Failure> {
+) -> Result<RunConfig, Failure> {
     let level = |name: &str| Permission::ALL.into_iter().find(|level| level.name() == name);
     let mut request = Request {
         prompt,
@@ -87,7 +87,7 @@ pub(crate) async fn plan(
         max_cost: ask.max_cost,
         extra,
         version: None,
-        superuser: sabir_run::supervise::superuser(),
+        superuser: sabir_run::supervisor::is_superuser(),
     };
     // What can't be promised is refused before anything is looked for.
     let refused = |refusal: sabir_core::launch::Unsupported| Failure::usage(refusal.what).hint(refusal.can);
@@ -105,36 +105,34 @@ pub(crate) async fn plan(
     let command = agent.command(&request).map_err(refused)?;
     let resumed = request.session != Session::New;
     let defaults = Limits::default();
-    Ok(Plan {
-        run_id,
-        agent_version: version,
-        environment: Environment::new(secrets::variables(), &agent.launch.environment, &ask.env),
-        limits: Limits {
-            run: ask.timeout,
-            first_output: ask.first_output_timeout,
-            inactivity: ask.idle_timeout,
-            tool: ask.tool_timeout,
-            after_result: ask.exit_timeout.map_or(defaults.after_result, |limit| Some(limit).filter(|limit| !limit.is_zero())),
-        },
-        leave_running: ask.leave_running,
-        resumed,
-        ..Plan::new(Arc::clone(agent), program, command, prompt, cwd)
-    })
+    let limits = Limits {
+        run: ask.timeout,
+        first_output: ask.first_output_timeout,
+        inactivity: ask.idle_timeout,
+        tool: ask.tool_timeout,
+        after_result: ask.exit_timeout.map_or(defaults.after_result, |limit| Some(limit).filter(|limit| !limit.is_zero())),
+    };
+    let mut config = RunConfig::new(Arc::clone(agent), program, command, prompt, cwd).run_id(run_id).limits(limits);
+    config.agent_version = version;
+    config.environment = Environment::new(secrets::variables(), &agent.launch.environment, &ask.env);
+    config.leave_running = ask.leave_running;
+    config.resumed = resumed;
+    Ok(config)
 }
 
 fn program(agent: &'static Arc<Agent>, named: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH");
     if let Some(named) = named {
         let name = named.display().to_string();
-        return probe::on_path(&name, path.as_deref())
+        return probe::find_on_path(&name, path.as_deref())
             .ok_or_else(|| Failure::not_ready(format!("{name} is not a program")).hint("--program names an executable file"));
     }
-    probe::program(agent).ok_or_else(|| missing(agent, path.as_deref()))
+    probe::find_program(agent).ok_or_else(|| missing(agent, path.as_deref()))
 }
 
 /// Why an agent is not there, and how to get it.
 fn missing(agent: &'static Arc<Agent>, path: Option<&OsStr>) -> Failure {
-    match probe::not_executable(agent, path) {
+    match probe::find_non_executable(agent, path) {
         Some(file) => Failure::not_ready(format!("{} is there but may not be executed", file.display()))
             .hint(format!("chmod +x {}", file.display())),
         None => Failure::not_ready(format!("{} is not installed: its program is not on the search path", agent.title))

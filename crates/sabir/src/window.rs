@@ -27,7 +27,7 @@ impl Window {
     /// one that was said is still good.
     pub(crate) fn open(&self, browser: bool) -> Result<(), Failure> {
         print::note(&format!("the page is at {}", self.address()?));
-        if browser && sabir_run::browser::has_desktop() && !sabir_run::browser::show(&self.address()?) {
+        if browser && sabir_run::browser::has_desktop() && !sabir_run::browser::open(&self.address()?) {
             print::note("no browser could be opened; the address works in any on this machine");
         }
         Ok(())

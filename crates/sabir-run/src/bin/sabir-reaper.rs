@@ -1,7 +1,7 @@
-//! A reaper as a program of its own, for programs whose `main` can't begin with [`install`](sabir_run::reaper::install), such as tests.
+//! Standalone reaper, for programs whose `main` cannot call [`install`](sabir_run::reaper::install) first, such as tests.
 
 fn main() -> std::process::ExitCode {
     sabir_run::reaper::install();
-    // Nobody starts it by hand.
+    // Not started as a reaper.
     std::process::ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! Runs of real processes through the library: what its callers rely on and the command does not show.
+//! Library tests with real processes.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,23 +14,23 @@ use std::time::Duration;
 
 use sabir_core::event::{Event, EventKind, Final, Outcome, RunId, Unrecognized};
 use sabir_core::launch::{CommandLine, PromptTransport, Request, StdoutCapture};
-use sabir_run::{Controller, Ended, Grace, Plan, Sink};
+use sabir_run::{CancelHandle, Grace, RunConfig, RunOutcome, RunSink};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/w","tools":[]}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
 
-/// Keeps all events.
+/// Collects all events.
 #[derive(Default)]
-struct Kept(Vec<Event<'static>>);
+struct Collected(Vec<Event<'static>>);
 
-impl Sink for Kept {
+impl RunSink for Collected {
     fn event(&mut self, event: &Event<'_>) {
         self.0.push(event.clone().into_owned());
     }
 }
 
-/// Writes an executable file. A shell writes it: a file that this process has open for writing is inherited by what other
-/// tests start at the same moment, and can't be executed until they have closed it (`ETXTBSY`).
+/// Writes an executable file through a shell. If this process wrote it, a concurrently started child could inherit the
+/// descriptor, and executing the file would fail with `ETXTBSY`.
 fn write_program(path: &Path, text: &str) {
     let mut shell = Command::new("/bin/sh");
     let mut shell =
@@ -39,49 +39,49 @@ fn write_program(path: &Path, text: &str) {
     assert!(shell.wait().expect("it ends").success());
 }
 
-/// A script in a folder of its own that plays Claude Code.
-fn plan(folder: &tempfile::TempDir, text: &str) -> Plan {
+/// Configuration for a script that imitates Claude Code, in its own directory.
+fn config(folder: &tempfile::TempDir, text: &str) -> RunConfig {
     let registry = sabir_agents::builtin();
     let agent = registry.find("claude-code").expect("an agent").clone();
     let program = folder.path().join("agent");
     write_program(&program, &format!("#!/bin/sh\n{text}\n"));
     let command = agent.command(&Request { prompt: "do it", ..Request::default() }).expect("a command");
     let grace = Grace { drain: Duration::from_millis(300), ..Grace::default() };
-    // Processes that hide are found by the id of their run, so each test has its own.
+    // Detached processes are found by the run id, so it must be unique per test.
     let run_id = RunId::from(folder.path().display().to_string());
-    Plan { run_id, grace, ..Plan::new(agent, program, command, "do it", folder.path().to_path_buf()) }
+    RunConfig::new(agent, program, command, "do it", folder.path().to_path_buf()).run_id(run_id).grace(grace)
 }
 
-/// Runs of this process have a reaper.
+/// Configures the reaper for runs of this process.
 fn with_reaper() {
-    sabir_run::reaper::use_program(env!("CARGO_BIN_EXE_sabir-reaper"));
-    sabir_run::supervise::take_in_orphans(false);
+    sabir_run::reaper::set_program(env!("CARGO_BIN_EXE_sabir-reaper"));
+    sabir_run::supervisor::set_subreaper(false);
 }
 
-fn run(plan: Plan) -> (Ended, Vec<Event<'static>>) {
+fn run(config: RunConfig) -> (RunOutcome, Vec<Event<'static>>) {
     with_reaper();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut kept = Kept::default();
-    let ended = runtime.block_on(sabir_run::run(plan, Controller::default().control(), &mut kept));
-    (ended, kept.0)
+    let mut collected = Collected::default();
+    let result = runtime.block_on(sabir_run::run(config, CancelHandle::default().token(), &mut collected));
+    (result, collected.0)
 }
 
-/// Both ways in which an output can be taken.
+/// Both kinds of stdout capture.
 const OUTPUTS: [StdoutCapture; 2] = [StdoutCapture::Pipe, StdoutCapture::File];
 
 #[test]
-fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
+fn run_continues_after_wrapper_exits() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The agent answers long after the wrapper is gone and the grace for pipes is over.
+    // The agent answers long after the wrapper exited and the drain period passed.
     let text = format!(
         "rm -f began; setsid sh -c \"echo '{}'; echo >began; sleep 3; echo '{}'\" &\nwhile [ ! -s began ]; do :; done\nkill -9 $$",
         quoted(INIT),
         quoted(RESULT)
     );
     for output in OUTPUTS {
-        let (ended, events) = run(Plan { output, ..plan(&folder, &text) });
-        assert_eq!(ended.outcome, Outcome::Completed, "{output:?}: {events:#?}");
-        assert_eq!((ended.end.signal.as_deref(), ended.end.quiescent), (None, Some(true)), "{output:?}");
+        let (result, events) = run(config(&folder, &text).output(output));
+        assert_eq!(result.outcome, Outcome::Completed, "{output:?}: {events:#?}");
+        assert_eq!((result.end.signal.as_deref(), result.end.quiescent), (None, Some(true)), "{output:?}");
         assert!(
             events.iter().any(|event| matches!(&event.kind, EventKind::Final(Final { text, .. }) if text == "done")),
             "{output:?}"
@@ -90,32 +90,34 @@ fn a_wrapper_that_dies_does_not_end_its_agent_s_run() {
 }
 
 #[test]
-fn a_process_that_holds_the_pipe_after_the_result_does_not_keep_the_run_open() {
+fn run_ends_although_orphan_holds_stdout() {
     let folder = tempfile::tempdir().expect("a folder");
     for output in OUTPUTS {
-        let (ended, _) = run(Plan { output, ..plan(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")) });
-        assert_eq!((ended.outcome, ended.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
+        let (result, _) = run(config(&folder, &format!("sleep 1000 &\necho '{INIT}'\necho '{RESULT}'")).output(output));
+        assert_eq!((result.outcome, result.end.quiescent), (Outcome::Completed, Some(true)), "{output:?}");
     }
 }
 
 #[test]
-fn a_prompt_in_a_file_is_private_and_gone_afterwards() {
+fn run_deletes_private_prompt_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!("cp \"$2\" copy; stat -c %a \"$2\" >mode; echo \"$2\" >name; echo '{INIT}'; echo '{RESULT}'");
     let command = CommandLine::default().prompt_by(PromptTransport::File("--message-file"));
-    let (ended, _) = run(Plan { command, ..plan(&folder, &text) });
-    assert_eq!(ended.outcome, Outcome::Completed);
+    let mut config = config(&folder, &text);
+    config.command = command;
+    let (result, _) = run(config);
+    assert_eq!(result.outcome, Outcome::Completed);
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
     assert_eq!((read("copy").as_str(), read("mode").trim()), ("do it", "600"));
     assert!(!PathBuf::from(read("name").trim()).exists());
 }
 
 #[test]
-fn a_last_burst_larger_than_a_pipe_comes_whole() {
+fn run_reads_output_larger_than_pipe() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (ended, events) =
-        run(plan(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
-    assert_eq!(ended.outcome, Outcome::Completed);
+    let (result, events) =
+        run(config(&folder, &format!("echo '{INIT}'; head -c 900000 /dev/zero | tr '\\0' x; echo; echo '{RESULT}'")));
+    assert_eq!(result.outcome, Outcome::Completed);
     let longest = events.iter().filter_map(|event| match &event.kind {
         EventKind::Unrecognized(Unrecognized { raw, .. }) => Some(raw.len()),
         _ => None,
@@ -123,7 +125,7 @@ fn a_last_burst_larger_than_a_pipe_comes_whole() {
     assert_eq!(longest.max(), Some(900_000));
 }
 
-/// For use inside double quotes of a shell.
+/// Escapes text for double quotes of a shell.
 fn quoted(text: &str) -> String {
     text.replace('"', "\\\"")
 }

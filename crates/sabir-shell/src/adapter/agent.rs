@@ -1,4 +1,4 @@
-//! The agents of the table, as adapters.
+//! Adapter for agents of the registry.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,56 +11,56 @@ use sabir_core::agent::Agent;
 use sabir_core::event::{Event, EventKind, RunId, Session};
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Control, Controller, Plan, Sink};
+use sabir_run::{CancelHandle, CancelToken, RunConfig, RunSink};
 
-use super::{Adapter, Context, Done, Input, Refused, Work};
+use super::{Adapter, AdapterContext, AgentInput, Completion, InputRejected, RunFuture};
 use crate::Failure;
-use crate::log::Log;
+use crate::session_log::SessionLog;
 
-/// What is asked of a run.
+/// A prompt to be turned into a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
-    /// What the agent is to do.
+pub struct PromptRequest {
+    /// Text of the prompt.
     pub prompt: String,
-    /// The conversation that it belongs to, in the agent's own id; `None` for what the command line says.
+    /// The agent's session id to resume; `None` for what the command line requests.
     pub resume: Option<String>,
-    /// The id of the run.
+    /// Id of the run.
     pub run_id: RunId,
 }
 
-/// A plan, and who else wants to hear of the run.
-pub struct Planned {
-    /// What is executed, and how.
-    pub plan: Plan,
-    /// Hears events and lines as they are, with their secrets.
-    pub also: Option<Box<dyn Sink>>,
+/// Configuration of a run, and an optional observer.
+pub struct PlannedRun {
+    /// Configuration of the run.
+    pub config: RunConfig,
+    /// Receives unredacted events and lines.
+    pub observer: Option<Box<dyn RunSink>>,
 }
 
-/// Makes plans.
-pub type Planner = Box<dyn Fn(Ask) -> Pin<Box<dyn Future<Output = Result<Planned, Failure>>>>>;
+/// Turns prompts into run configurations.
+pub type RunPlanner = Box<dyn Fn(PromptRequest) -> Pin<Box<dyn Future<Output = Result<PlannedRun, Failure>>>>>;
 
-/// An agent of the table: each prompt is a run of its command line, later ones take up the conversation.
+/// Runs an agent of the registry: every prompt is one run of its CLI, and later prompts resume the conversation.
 pub struct AgentAdapter {
     agent: Arc<Agent>,
-    planner: Rc<Planner>,
-    controller: Controller,
-    conversation: Conversation,
-    /// A prompt was taken.
-    began: bool,
+    planner: Rc<RunPlanner>,
+    cancel: CancelHandle,
+    session_id: SharedSessionId,
+    /// A prompt was accepted before.
+    has_run: bool,
 }
 
-/// The agent's own id of the conversation, once it is known.
-type Conversation = Arc<Mutex<Option<String>>>;
+/// The agent's own session id, once known.
+type SharedSessionId = Arc<Mutex<Option<String>>>;
 
 impl AgentAdapter {
-    /// The adapter of an agent.
-    pub fn new(agent: Arc<Agent>, planner: Planner) -> Self {
-        let (controller, conversation) = (Controller::default(), Conversation::default());
-        Self { agent, planner: Rc::new(planner), controller, conversation, began: false }
+    /// An adapter for `agent`.
+    pub fn new(agent: Arc<Agent>, planner: RunPlanner) -> Self {
+        let (cancel, session_id) = (CancelHandle::default(), SharedSessionId::default());
+        Self { agent, planner: Rc::new(planner), cancel, session_id, has_run: false }
     }
 
-    fn known(&self) -> Option<String> {
-        self.conversation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn session_id(&self) -> Option<String> {
+        self.session_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -69,110 +69,118 @@ impl Adapter for AgentAdapter {
         self.agent.id.as_str()
     }
 
-    /// A conversation of an earlier shell goes on.
-    fn on_init(&mut self, context: &Context) -> Result<(), Failure> {
-        if let Some(run) = &context.found.run {
-            self.began = true;
-            self.conversation = Arc::new(Mutex::new(run.agent_session.clone()));
+    /// Resumes the conversation of an earlier runner.
+    fn on_init(&mut self, context: &AdapterContext) -> Result<(), Failure> {
+        if let Some(run) = &context.recovered.run {
+            self.has_run = true;
+            self.session_id = Arc::new(Mutex::new(run.agent_session.clone()));
         }
         Ok(())
     }
 
-    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
+    fn accepts(&self, context: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected> {
         let title = &self.agent.title;
-        let refuse = |why: String| Err(Refused(why));
+        let reject = |reason: String| Err(InputRejected(reason));
         match input {
-            Input::Permission { .. } => refuse(format!("{title} is run without questions; there is none to answer")),
-            Input::Prompt { .. } if context.busy => refuse(format!("{title} is at work and takes no prompt until it is done")),
-            Input::Prompt { text, .. } if text.trim().is_empty() => refuse("the prompt is empty".to_owned()),
-            Input::Prompt { text, .. } if text.contains('\0') => refuse("the prompt holds a NUL character".to_owned()),
-            Input::Prompt { new: false, .. } if self.began && !self.agent.launch.capabilities.resume => {
-                refuse(format!("{title} can't take up an earlier conversation, so it takes no further prompt"))
+            AgentInput::Permission { .. } => reject(format!("{title} is run without questions; there is none to answer")),
+            AgentInput::Prompt { .. } if context.busy => {
+                reject(format!("{title} is at work and takes no prompt until it is done"))
             }
-            Input::Prompt { new: false, .. } if self.began && self.known().is_none() => {
-                refuse(format!("{title} did not say which conversation it was in, so it can't be taken up"))
+            AgentInput::Prompt { text, .. } if text.trim().is_empty() => reject("the prompt is empty".to_owned()),
+            AgentInput::Prompt { text, .. } if text.contains('\0') => reject("the prompt holds a NUL character".to_owned()),
+            AgentInput::Prompt { new: false, .. } if self.has_run && !self.agent.launch.capabilities.resume => {
+                reject(format!("{title} can't take up an earlier conversation, so it takes no further prompt"))
             }
-            Input::Prompt { .. } => Ok(()),
+            AgentInput::Prompt { new: false, .. } if self.has_run && self.session_id().is_none() => {
+                reject(format!("{title} did not say which conversation it was in, so it can't be taken up"))
+            }
+            AgentInput::Prompt { .. } => Ok(()),
         }
     }
 
-    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused> {
+    fn on_input(&mut self, context: &AdapterContext, input: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected> {
         self.accepts(context, input)?;
-        let Input::Prompt { text, new } = input else { return Ok(None) };
+        let AgentInput::Prompt { text, new } = input else { return Ok(None) };
         if new {
-            self.conversation = Conversation::default();
+            self.session_id = SharedSessionId::default();
         }
         let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
-        let ask = Ask { prompt: text.to_owned(), resume: self.known(), run_id };
-        self.began = true;
-        self.controller = Controller::default();
-        let control = self.controller.control();
-        let (log, conversation) = (context.log.clone(), Arc::clone(&self.conversation));
-        let told = Told { log, also: None, conversation, look_again: None };
-        Ok(Some(Box::pin(run(Arc::clone(&self.agent), Rc::clone(&self.planner), ask, control, told))))
+        let request = PromptRequest { prompt: text.to_owned(), resume: self.session_id(), run_id };
+        self.has_run = true;
+        self.cancel = CancelHandle::default();
+        let token = self.cancel.token();
+        let (log, session_id) = (context.log.clone(), Arc::clone(&self.session_id));
+        let sink = AdapterSink { log, observer: None, session_id, recheck: None };
+        Ok(Some(Box::pin(run(Arc::clone(&self.agent), Rc::clone(&self.planner), request, token, sink))))
     }
 
-    fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
-        self.controller.cancel();
+    fn on_cancel(&mut self, _: &AdapterContext, _: Option<&str>) {
+        self.cancel.cancel();
     }
 }
 
-async fn run(agent: Arc<Agent>, planner: Rc<Planner>, ask: Ask, control: Control, mut told: Told) -> Done {
-    let run_id = ask.run_id.clone();
-    let ended = match planner(ask).await {
-        Ok(Planned { plan, also }) => {
-            told.also = also;
-            sabir_run::run(plan, control, &mut told).await
+async fn run(
+    agent: Arc<Agent>,
+    planner: Rc<RunPlanner>,
+    request: PromptRequest,
+    token: CancelToken,
+    mut sink: AdapterSink,
+) -> Completion {
+    let run_id = request.run_id.clone();
+    let result = match planner(request).await {
+        Ok(PlannedRun { config, observer }) => {
+            sink.observer = observer;
+            sabir_run::run(config, token, &mut sink).await
         }
-        Err(failure) => sabir_run::supervise::never_began(agent, run_id, &failure.what, &mut told),
+        Err(failure) => sabir_run::supervisor::report_start_failure(agent, run_id, &failure.what, &mut sink),
     };
-    Done { outcome: ended.outcome, cause: ended.cause, killed: ended.killed }
+    Completion { outcome: result.outcome, cause: result.cause, killed: result.killed }
 }
 
-/// Tells what a run tells to the log, and to whoever else wants it.
-struct Told {
-    log: Log,
-    also: Option<Box<dyn Sink>>,
-    conversation: Conversation,
-    look_again: Option<Pin<Box<tokio::time::Sleep>>>,
+/// Writes events to the session log and the observer.
+struct AdapterSink {
+    log: SessionLog,
+    observer: Option<Box<dyn RunSink>>,
+    session_id: SharedSessionId,
+    recheck: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-/// How often a disk that takes nothing is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Interval at which a stalled disk is polled.
+const DISK_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-impl Sink for Told {
+impl RunSink for AdapterSink {
     fn event(&mut self, event: &Event<'_>) {
         if let EventKind::Session(Session { session_id: Some(id), .. }) = &event.kind
             && event.parent_tool_call_id.is_none()
         {
-            *self.conversation.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());
+            *self.session_id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_string());
         }
         self.log.event(event);
-        if let Some(also) = &mut self.also {
-            also.event(event);
+        if let Some(observer) = &mut self.observer {
+            observer.event(event);
         }
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        self.also.iter_mut().for_each(|also| also.raw(bytes));
+        self.observer.iter_mut().for_each(|observer| observer.raw(bytes));
     }
 
     fn line(&mut self, line: &RawLine<'_>, source: Source, at: Option<Timestamp>) {
-        self.also.iter_mut().for_each(|also| also.line(line, source, at));
+        self.observer.iter_mut().for_each(|observer| observer.line(line, source, at));
     }
 
-    fn idle(&mut self) {
-        self.also.iter_mut().for_each(|also| also.idle());
+    fn flush(&mut self) {
+        self.observer.iter_mut().for_each(|observer| observer.flush());
     }
 
-    fn poll_room(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
-        while self.log.poll_room(context).is_pending() {
-            // A disk that does not answer wakes nobody.
-            let timer = self.look_again.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_AGAIN)));
+    fn poll_ready(&mut self, context: &mut std::task::Context<'_>) -> Poll<()> {
+        while self.log.poll_ready(context).is_pending() {
+            // A stalled disk does not wake the task.
+            let timer = self.recheck.get_or_insert_with(|| Box::pin(tokio::time::sleep(DISK_RECHECK_INTERVAL)));
             ready!(timer.as_mut().poll(context));
-            self.look_again = None;
+            self.recheck = None;
         }
-        self.look_again = None;
-        self.also.as_mut().map_or(Poll::Ready(()), |also| also.poll_room(context))
+        self.recheck = None;
+        self.observer.as_mut().map_or(Poll::Ready(()), |observer| observer.poll_ready(context))
     }
 }

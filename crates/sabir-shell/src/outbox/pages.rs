@@ -1,4 +1,4 @@
-//! Reads messages that may be told to others: what is on the disk, and nothing else.
+//! Reads durable messages for delivery.
 
 use std::sync::Arc;
 
@@ -9,62 +9,62 @@ use sabir_store::{Cursor, Kind, Reader};
 use super::Outbox;
 use crate::Failure;
 
-/// Messages that follow each other.
+/// Consecutive messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The number of the first.
+    /// Sequence number of the first.
     pub first: u64,
-    /// How many there are.
+    /// Number of messages.
     pub count: u32,
-    /// They, each with a line feed.
+    /// The messages, newline-terminated.
     pub lines: Vec<u8>,
 }
 
 impl Page {
-    /// The number of the last.
+    /// Sequence number of the last.
     pub fn last(&self) -> u64 {
         self.first + u64::from(self.count) - 1
     }
 }
 
-/// A reader of an outbox. It holds no message but those of a page and the one after it.
+/// Sequential reader of an outbox. Buffers at most one message beyond a page.
 #[derive(Debug)]
-pub struct Pages {
+pub struct PageReader {
     outbox: Arc<Outbox>,
     reader: Option<Reader>,
-    /// The number of the message that the reader comes to next.
+    /// Sequence number of the next message.
     next: u64,
-    /// It was read already and does not belong to the last page.
-    held: Option<Kept>,
-    /// The number of the record before the next one; `None` before the first.
+    /// A message that was read but did not fit into the last page.
+    pending: Option<Kept>,
+    /// Record number before the next record; `None` at the beginning.
     before: Option<u64>,
     /// Records are missing before the next message.
     has_gap: bool,
 }
 
-impl Pages {
-    /// A reader that stands nowhere yet.
-    pub fn of(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, reader: None, next: 0, held: None, before: None, has_gap: false }
+impl PageReader {
+    /// A reader without a position.
+    pub fn new(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, reader: None, next: 0, pending: None, before: None, has_gap: false }
     }
 
-    /// The messages from `first` on, as many as are there and fit; one that is larger than all of it comes alone. `None`: not
-    /// there yet.
-    pub fn page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
+    /// Reads messages from `first` on, up to the given limits (a single larger message is returned alone). `None` if none is
+    /// durable yet.
+    pub fn read_page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
         if first <= self.outbox.after() {
             let what = format!("message {first} is asked for, and the log on this machine begins after {}", self.outbox.after());
             return Err(Failure::delivery(what));
         }
         let synced = self.outbox.synced();
         if self.reader.is_none() || self.next != first {
-            self.go_to(first)?;
+            self.seek(first)?;
         }
         let mut page = Page { first, count: 0, lines: Vec::new() };
         while page.count < messages.max(1) {
-            let kept = match self.take(synced) {
-                Ok(Some(kept)) => kept,
+            let record = match self.next_message(synced) {
+                Ok(Some(record)) => record,
                 Ok(None) => break,
-                // What is before the damage is right. The next page says what is wrong.
+                // Return the messages before the damage; the next call reports it.
                 Err(_) if page.count > 0 => {
                     self.reader = None;
                     break;
@@ -75,11 +75,11 @@ impl Pages {
                 self.next += 1;
                 continue;
             }
-            if page.count > 0 && page.lines.len() + kept.payload.len() >= bytes {
-                self.held = Some(kept);
+            if page.count > 0 && page.lines.len() + record.payload.len() >= bytes {
+                self.pending = Some(record);
                 break;
             }
-            page.lines.extend_from_slice(&kept.payload);
+            page.lines.extend_from_slice(&record.payload);
             page.lines.push(b'\n');
             page.count += 1;
             self.next += 1;
@@ -87,9 +87,9 @@ impl Pages {
         Ok((page.count > 0).then_some(page))
     }
 
-    fn go_to(&mut self, first: u64) -> Result<(), Failure> {
-        let (message, before) = self.outbox.before(first);
-        self.held = None;
+    fn seek(&mut self, first: u64) -> Result<(), Failure> {
+        let (message, before) = self.outbox.locate(first);
+        self.pending = None;
         self.next = message;
         self.before = (before != Cursor::START).then_some(before.seq);
         self.has_gap = false;
@@ -98,13 +98,13 @@ impl Pages {
         Ok(())
     }
 
-    /// The next message, if it is on the disk.
-    fn take(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
-        if let Some(held) = self.held.take() {
-            if held.cursor <= synced {
-                return Ok(Some(held));
+    /// The next durable message.
+    fn next_message(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
+        if let Some(pending) = self.pending.take() {
+            if pending.cursor <= synced {
+                return Ok(Some(pending));
             }
-            self.held = Some(held);
+            self.pending = Some(pending);
             return Ok(None);
         }
         let Some(reader) = &mut self.reader else { return Ok(None) };
@@ -116,7 +116,7 @@ impl Pages {
             if record.kind != Kind::Message {
                 continue;
             }
-            // Messages are counted, so one that is missing would give its number to the next one.
+            // Messages are numbered by counting, so check the number after a gap.
             if self.has_gap && read::check(record.payload, self.outbox.session().as_str()) != Ok(self.next) {
                 let what = format!("the outbox is damaged: message {} can't be read", self.next);
                 return Err(
@@ -124,11 +124,11 @@ impl Pages {
                 );
             }
             self.has_gap = false;
-            let kept = Kept::from(record);
-            if kept.cursor <= synced {
-                return Ok(Some(kept));
+            let record = Kept::from(record);
+            if record.cursor <= synced {
+                return Ok(Some(record));
             }
-            self.held = Some(kept);
+            self.pending = Some(record);
             return Ok(None);
         }
     }

@@ -1,8 +1,7 @@
-//! Repairs a damaged outbox: finds the messages that can be read, and copies them behind the damage.
+//! Repair of damaged outboxes: collects the readable messages and appends copies of them.
 //!
-//! Two things damage an outbox. A disk changes or loses bytes: then records are missing, and the numbers of the messages around
-//! the gap tell which. And versions before this one wrote messages with raw line breaks as one record per line: their pieces
-//! follow each other and are joined again.
+//! Two kinds of damage occur. A disk changes or loses bytes: records are missing, and the sequence numbers around the gap
+//! identify them. Earlier versions wrote messages with raw line breaks as one record per line: consecutive pieces are joined.
 
 use std::ops::RangeInclusive;
 
@@ -12,32 +11,32 @@ use sabir_protocol::envelope::read;
 use sabir_store::{Journal, Kind, RunFolder};
 use serde::{Deserialize, Serialize};
 
-use super::{Meta, found, millis, put_meta};
+use super::{Meta, millis, put_meta, recover};
 use crate::{Failure, now};
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Repair {
-    /// The numbers of messages that are lost. An error message stands in the place of each.
+    /// Sequence numbers of lost messages, each replaced by an error message.
     pub lost: Vec<RangeInclusive<u64>>,
-    /// How many messages were joined from their pieces.
+    /// Number of messages joined from pieces.
     pub restored: u64,
-    /// How many bytes at the end can't be read: a crash in the middle of a write, or a damaged disk.
+    /// Unreadable bytes at the end: a crash during a write, or a damaged disk.
     pub torn_bytes: u64,
 }
 
 impl Repair {
-    /// Whether there was nothing to do.
-    pub fn is_none(&self) -> bool {
+    /// Returns whether no repair was needed.
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How many messages are lost.
+    /// Number of lost messages.
     pub fn lost_count(&self) -> u64 {
         self.lost.iter().map(|range| range.end() - range.start() + 1).sum()
     }
 
-    fn lose(&mut self, seq: u64) {
+    fn record_loss(&mut self, seq: u64) {
         match self.lost.last_mut() {
             Some(range) if *range.end() + 1 == seq => *range = *range.start()..=seq,
             _ => self.lost.push(seq..=seq),
@@ -68,48 +67,48 @@ impl std::fmt::Display for Repair {
     }
 }
 
-/// A step of a rebuild, as its meta records say it. One that was broken off has no second step, and does not count.
+/// Meta records around a rebuild. A rebuild without `Done` is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Rebuild {
-    /// The copies follow.
+    /// Copies follow.
     Begun,
-    /// All of them were written.
+    /// All copies are written.
     Done,
 }
 
-/// The longest message that is joined from pieces.
-const LONGEST: usize = 4 << 20;
-/// A number that is further ahead than this is not one of ours.
-const MOST_LOST: u64 = 1 << 20;
+/// Maximum size of a joined message.
+const MAX_JOINED_BYTES: usize = 4 << 20;
+/// Larger jumps of the sequence number are treated as corruption.
+const MAX_GAP: u64 = 1 << 20;
 
-/// A message with the next number, or nothing in its place.
-pub(super) enum Item<'a> {
+/// One sequence number: a message, or a lost one.
+pub(super) enum Slot<'a> {
     Message(&'a [u8]),
     Lost,
 }
 
-/// Receives the messages of a log in the order of their numbers, without a gap.
-pub(super) type Take<'t> = dyn FnMut(Item<'_>) -> Result<(), Failure> + 't;
+/// Receives messages in order, without gaps.
+pub(super) type SlotVisitor<'t> = dyn FnMut(Slot<'_>) -> Result<(), Failure> + 't;
 
-/// Makes messages of the records of a log.
+/// Assembles messages from records.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct MessageAssembler {
     session: SessionId,
-    /// The number that comes next.
+    /// Next sequence number.
     next: u64,
-    /// Records of this opening were validated when they were appended.
+    /// Messages of this epoch were validated when appended.
     is_checked: bool,
-    /// Records that are missing since the last message.
+    /// Records missing since the last message.
     missing: u64,
-    /// Records that are no message by themselves.
+    /// Records that are not messages by themselves.
     pieces: Vec<u8>,
-    /// Records are not what readers may be given.
+    /// The records differ from what readers expect.
     pub(super) is_damaged: bool,
     pub(super) repair: Repair,
 }
 
-impl Messages {
+impl MessageAssembler {
     pub(super) fn new(meta: &Meta) -> Self {
         Self {
             session: meta.session.clone(),
@@ -122,35 +121,35 @@ impl Messages {
         }
     }
 
-    /// The log was opened once more.
-    pub(super) fn opened(&mut self, meta: &Meta, take: &mut Take<'_>) -> Result<(), Failure> {
-        self.join(take)?;
+    /// Starts the next epoch.
+    pub(super) fn start_epoch(&mut self, meta: &Meta, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        self.join_pieces(visit)?;
         self.is_checked = meta.checked;
         Ok(())
     }
 
-    /// Records are missing here.
+    /// Reports missing records.
     pub(super) fn missing(&mut self, records: u64) {
         self.missing += records;
     }
 
-    pub(super) fn record(&mut self, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    pub(super) fn record(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         if self.is_checked && self.missing == 0 {
-            return self.give(payload, take);
+            return self.emit(payload, visit);
         }
         match read::check(payload, self.session.as_str()) {
             Ok(seq) => {
-                self.join(take)?;
+                self.join_pieces(visit)?;
                 self.is_damaged |= !self.pieces.is_empty();
                 self.pieces.clear();
-                self.numbered(seq, payload, take)
+                self.accept(seq, payload, visit)
             }
             Err(_) => {
                 if payload.first() == Some(&b'{') {
-                    self.join(take)?;
+                    self.join_pieces(visit)?;
                 }
                 self.is_damaged = true;
-                if self.pieces.len() + payload.len() > LONGEST {
+                if self.pieces.len() + payload.len() > MAX_JOINED_BYTES {
                     self.pieces.clear();
                 }
                 self.pieces.extend_from_slice(payload);
@@ -160,66 +159,66 @@ impl Messages {
         }
     }
 
-    /// There are no more records: what may have stood at the end is lost.
-    pub(super) fn end(&mut self, take: &mut Take<'_>) -> Result<(), Failure> {
-        self.join(take)?;
+    /// Ends assembly. Pieces and missing records at the end are lost messages.
+    pub(super) fn end(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        self.join_pieces(visit)?;
         let lost = self.missing + u64::from(!std::mem::take(&mut self.pieces).is_empty());
-        self.lose_up_to(self.next.saturating_add(lost), take)
+        self.fill_gap(self.next.saturating_add(lost), visit)
     }
 
-    fn numbered(&mut self, seq: u64, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    fn accept(&mut self, seq: u64, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         if seq < self.next {
-            // It is there twice.
+            // A duplicate.
             self.is_damaged = true;
             return Ok(());
         }
-        self.lose_up_to(seq, take)?;
-        self.give(payload, take)
+        self.fill_gap(seq, visit)?;
+        self.emit(payload, visit)
     }
 
-    fn give(&mut self, payload: &[u8], take: &mut Take<'_>) -> Result<(), Failure> {
+    fn emit(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         (self.next, self.missing) = (self.next + 1, 0);
-        take(Item::Message(payload))
+        visit(Slot::Message(payload))
     }
 
-    fn lose_up_to(&mut self, seq: u64, take: &mut Take<'_>) -> Result<(), Failure> {
-        if seq - self.next > MOST_LOST {
+    fn fill_gap(&mut self, seq: u64, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+        if seq - self.next > MAX_GAP {
             let what = format!("the outbox is damaged: message {seq} stands where {} should be", self.next);
             return Err(Failure::delivery(what));
         }
         while self.next < seq {
             self.is_damaged = true;
-            self.repair.lose(self.next);
+            self.repair.record_loss(self.next);
             self.next += 1;
-            take(Item::Lost)?;
+            visit(Slot::Lost)?;
         }
         Ok(())
     }
 
-    /// Makes one message of the pieces, if they are all there.
-    fn join(&mut self, take: &mut Take<'_>) -> Result<(), Failure> {
+    /// Joins the pieces to a message, if they are complete.
+    fn join_pieces(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
         let joined = if self.pieces.is_empty() { None } else { std::str::from_utf8(&self.pieces).ok().and_then(RawJson::parse) };
         let Some(json) = joined else { return Ok(()) };
         let Ok(seq) = read::check(json.get().as_bytes(), self.session.as_str()) else { return Ok(()) };
         self.pieces.clear();
         self.repair.restored += u64::from(seq >= self.next);
-        self.numbered(seq, json.get().as_bytes(), take)
+        self.accept(seq, json.get().as_bytes(), visit)
     }
 }
 
-/// Copies all messages that can be read to the end of the journal, which is open for its next epoch.
-pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &found::Log) -> Result<Repair, Failure> {
+/// Appends copies of all readable messages to the journal, which is open for its next epoch.
+pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::ScannedOutbox) -> Result<Repair, Failure> {
     let meta = Meta { checked: true, delivered: false, ..log.meta.clone() };
     put_meta(journal, &Meta { rebuild: Some(Rebuild::Begun), ..meta.clone() })?;
     let mut next = meta.after + 1;
-    let repair = found::messages(folder, log, journal.epoch(), &mut |item| {
-        let note;
+    let repair = recover::replay(folder, log, journal.epoch(), &mut |item| {
+        let message;
         let line = match item {
-            Item::Message(line) => line,
-            Item::Lost => {
+            Slot::Message(line) => line,
+            Slot::Lost => {
                 let text = format!("message {next} was lost: the outbox on the runner's disk was damaged");
-                note = self::note(meta.session.as_str(), next, "error", None, &text);
-                &note
+                message = runner_message(meta.session.as_str(), next, "error", None, &text);
+                &message
             }
         };
         next += 1;
@@ -233,9 +232,9 @@ pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &found::Log) -
     Ok(repair)
 }
 
-/// A message of the runner about its own log, with a number that would be missing.
-pub(crate) fn note(session: &str, seq: u64, level: &str, order: Option<u64>, text: &str) -> Vec<u8> {
-    let note = serde_json::json!({
+/// A log message of the runner itself.
+pub(crate) fn runner_message(session: &str, seq: u64, level: &str, command: Option<u64>, text: &str) -> Vec<u8> {
+    let message = serde_json::json!({
         "id": uuid::Uuid::new_v4().to_string(),
         "sessionId": session,
         "ts": now(),
@@ -243,7 +242,7 @@ pub(crate) fn note(session: &str, seq: u64, level: &str, order: Option<u64>, tex
         "level": level,
         "origin": "runner",
         "seq": seq,
-        "payload": { "text": text, "meta": { "role": "shell", "order": order } },
+        "payload": { "text": text, "meta": { "role": "shell", "order": command } },
     });
-    note.to_string().into_bytes()
+    message.to_string().into_bytes()
 }

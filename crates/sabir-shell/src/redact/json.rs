@@ -1,57 +1,56 @@
-//! Secrets in JSON texts: the arguments of tools.
+//! Redaction of JSON texts, such as tool arguments.
 
 use serde_json::Value;
 
-use super::{Only, Redactor};
+use super::{Kinds, Redactor};
 
-/// The JSON text without its secrets; `None` when there are none.
+/// Redacts a JSON text; `None` if it has no secrets.
 pub(super) fn redact(redactor: &Redactor, text: &str) -> Option<String> {
-    let plain = redactor.whole(text, Only::All);
-    // Without an escape, what stands in the strings is what stands in the text.
+    let plain = redactor.redact_text(text, Kinds::All);
+    // Without escapes, strings equal their source text.
     if plain.is_none() && memchr::memchr(b'\\', text.as_bytes()).is_none() {
         return None;
     }
     let Ok(mut value) = serde_json::from_str::<Value>(text) else { return plain };
-    if !change(redactor, &mut value) {
-        // What the text has and its strings have not is a key that was cut by an escape; the text is right as it is only if it is
-        // JSON still.
+    if !redact_value(redactor, &mut value) {
+        // The text matched but no string did: a match across an escape. Keep it only if the result is valid JSON.
         return plain.filter(|plain| serde_json::from_str::<serde::de::IgnoredAny>(plain).is_ok());
     }
     serde_json::to_string(&value).ok()
 }
 
-fn change(redactor: &Redactor, value: &mut Value) -> bool {
+fn redact_value(redactor: &Redactor, value: &mut Value) -> bool {
     match value {
         Value::String(text) => {
-            let new = redactor.whole(text, Only::All);
+            let new = redactor.redact_text(text, Kinds::All);
             let changed = new.is_some();
             if let Some(new) = new {
                 *text = new;
             }
             changed
         }
-        // A number that is a secret becomes a text.
+        // A secret number becomes a string.
         Value::Number(number) => {
-            let new = redactor.whole(&number.to_string(), Only::Secrets);
+            let new = redactor.redact_text(&number.to_string(), Kinds::KnownSecrets);
             let changed = new.is_some();
             if let Some(new) = new {
                 *value = Value::String(new);
             }
             changed
         }
-        Value::Array(items) => items.iter_mut().filter_map(|item| change(redactor, item).then_some(())).count() > 0,
+        Value::Array(items) => items.iter_mut().filter_map(|item| redact_value(redactor, item).then_some(())).count() > 0,
         Value::Object(fields) => {
             let names: Vec<String> = fields.keys().cloned().collect();
             let mut changed = false;
             for name in names {
-                if let Some(new) = redactor.whole(&name, Only::All)
+                if let Some(new) = redactor.redact_text(&name, Kinds::All)
                     && let Some(value) = fields.remove(&name)
                 {
                     fields.insert(new, value);
                     changed = true;
                 }
             }
-            fields.values_mut().fold(changed, |changed, item| change(redactor, item) || changed)
+            fields.values_mut().fold(changed, |changed, item| redact_value(redactor, item) || changed)
         }
         _ => false,
     }

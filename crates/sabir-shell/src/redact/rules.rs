@@ -1,88 +1,88 @@
-//! The forms of keys: how each begins, and what must follow.
+//! Rules for strings that look like keys: a prefix and what must follow it.
 
-mod shapes;
+mod patterns;
 
-use shapes::{Shape, alphanumeric, base64_letter, hex, name_letter, upper_or_digit, url_letter};
+use patterns::{Suffix, alphanumeric, base64_letter, hex, name_letter, upper_or_digit, url_letter};
 
-/// One form.
+/// Rule for one kind of key.
 #[derive(Debug)]
 pub struct Rule {
-    /// What stands in the mark.
+    /// Name in the marker.
     pub name: &'static str,
-    /// The letters that it begins with.
-    pub(super) begins: &'static [&'static str],
-    /// It does not begin in the middle of a word.
-    apart: bool,
-    shape: Shape,
+    /// Prefixes of the key.
+    pub(super) prefixes: &'static [&'static str],
+    /// The prefix must not start within a word.
+    at_word_start: bool,
+    suffix: Suffix,
 }
 
-/// A place where a rule's first letters stand.
+/// A place where a prefix occurs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look<'t> {
+pub(super) struct Candidate<'t> {
     pub(super) bytes: &'t [u8],
-    /// The byte before all of them.
+    /// Byte before the text.
     pub(super) before: Option<u8>,
-    /// Nothing more comes.
-    pub(super) whole: bool,
-    /// Where the letters begin.
+    /// No more text follows.
+    pub(super) is_final: bool,
+    /// Start of the prefix.
     pub(super) start: usize,
-    /// Where they end.
+    /// End of the prefix.
     pub(super) after: usize,
 }
 
-/// Whether it is a secret.
+/// Result of evaluating a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Match {
     No,
     Yes {
         from: usize,
         to: usize,
     },
-    /// What comes next decides.
-    Open,
+    /// Further text decides.
+    Undecided,
 }
 
 impl Rule {
     const fn token(
         name: &'static str,
-        begins: &'static [&'static str],
+        prefixes: &'static [&'static str],
         letter: fn(u8) -> bool,
-        least: usize,
-        most: usize,
+        min: usize,
+        max: usize,
     ) -> Self {
-        Self { name, begins, apart: true, shape: Shape::Token { letter, least, most, digit: false } }
+        Self { name, prefixes, at_word_start: true, suffix: Suffix::Token { letter, min, max, digit: false } }
     }
 
-    const fn of(name: &'static str, begins: &'static [&'static str], apart: bool, shape: Shape) -> Self {
-        Self { name, begins, apart, shape }
+    const fn of(name: &'static str, prefixes: &'static [&'static str], at_word_start: bool, suffix: Suffix) -> Self {
+        Self { name, prefixes, at_word_start, suffix }
     }
 
-    /// Whether the form may begin here.
-    pub(super) fn may_begin(&self, bytes: &[u8], before: Option<u8>, at: usize) -> bool {
+    /// Returns whether a prefix may start at `at`.
+    pub(super) fn may_start(&self, bytes: &[u8], before: Option<u8>, at: usize) -> bool {
         let previous = at.checked_sub(1).map_or(before, |index| bytes.get(index).copied());
-        !self.apart || !previous.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            // `\n` before a key is an escape and not a letter.
+        !self.at_word_start || !previous.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            // The `n` of `\n` before a key belongs to an escape.
             || previous.is_some_and(|byte| matches!(byte, b'n' | b't' | b'r'))
                 && at.checked_sub(2).and_then(|index| bytes.get(index)) == Some(&b'\\')
     }
 
-    pub(super) fn verdict(&self, look: &Look<'_>) -> Verdict {
-        if !self.may_begin(look.bytes, look.before, look.start) {
-            return Verdict::No;
+    pub(super) fn matches(&self, candidate: &Candidate<'_>) -> Match {
+        if !self.may_start(candidate.bytes, candidate.before, candidate.start) {
+            return Match::No;
         }
-        self.shape.verdict(look)
+        self.suffix.matches(candidate)
     }
 }
 
-/// No token is longer.
-const LONG: usize = 4096;
+/// Maximum length of a token.
+const MAX_TOKEN_BYTES: usize = 4096;
 
-/// Every form, the longer beginnings of a family first.
+/// All rules; within a family, longer prefixes come first.
 pub const ALL: &[Rule] = &[
-    Rule::token("anthropic-key", &["sk-ant-"], url_letter, 24, LONG),
-    Rule::token("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], url_letter, 20, LONG),
-    Rule::token("openrouter-key", &["sk-or-v1-"], hex, 32, LONG),
-    Rule::of("api-key", &["sk-"], true, Shape::Token { letter: alphanumeric, least: 24, most: 128, digit: true }),
+    Rule::token("anthropic-key", &["sk-ant-"], url_letter, 24, MAX_TOKEN_BYTES),
+    Rule::token("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], url_letter, 20, MAX_TOKEN_BYTES),
+    Rule::token("openrouter-key", &["sk-or-v1-"], hex, 32, MAX_TOKEN_BYTES),
+    Rule::of("api-key", &["sk-"], true, Suffix::Token { letter: alphanumeric, min: 24, max: 128, digit: true }),
     Rule::token("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], alphanumeric, 30, 255),
     Rule::token("github-token", &["github_pat_"], name_letter, 22, 255),
     Rule::token(
@@ -97,21 +97,21 @@ pub const ALL: &[Rule] = &[
         "aws-secret-key",
         &["aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey", "secretAccessKey"],
         false,
-        Shape::Assigned { letter: base64_letter, least: 40, most: 40 },
+        Suffix::Assigned { letter: base64_letter, min: 40, max: 40 },
     ),
     Rule::token("google-key", &["AIza"], url_letter, 35, 35),
-    Rule::token("google-token", &["ya29."], url_letter, 20, LONG),
+    Rule::token("google-token", &["ya29."], url_letter, 20, MAX_TOKEN_BYTES),
     Rule::token("google-secret", &["GOCSPX-"], url_letter, 28, 28),
     Rule::token(
         "slack-token",
         &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxe.", "xapp-"],
-        shapes::dotted,
+        patterns::dotted,
         20,
-        LONG,
+        MAX_TOKEN_BYTES,
     ),
-    Rule::of("slack-webhook", &["hooks.slack.com/services/"], false, Shape::Rest { letter: base64_letter, least: 24 }),
+    Rule::of("slack-webhook", &["hooks.slack.com/services/"], false, Suffix::Rest { letter: base64_letter, min: 24 }),
     Rule::token("npm-token", &["npm_"], alphanumeric, 36, 36),
-    Rule::token("pypi-token", &["pypi-"], url_letter, 50, LONG),
+    Rule::token("pypi-token", &["pypi-"], url_letter, 50, MAX_TOKEN_BYTES),
     Rule::token("stripe-key", &["sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"], alphanumeric, 16, 255),
     Rule::token("huggingface-token", &["hf_"], alphanumeric, 30, 64),
     Rule::token("groq-key", &["gsk_"], alphanumeric, 40, 80),
@@ -120,18 +120,18 @@ pub const ALL: &[Rule] = &[
     Rule::token("replicate-token", &["r8_"], alphanumeric, 37, 37),
     Rule::token("digitalocean-token", &["dop_v1_", "doo_v1_", "dor_v1_"], hex, 64, 64),
     Rule::token("docker-token", &["dckr_pat_"], url_letter, 20, 64),
-    Rule::token("vault-token", &["hvs.", "hvb."], url_letter, 24, LONG),
+    Rule::token("vault-token", &["hvs.", "hvb."], url_letter, 24, MAX_TOKEN_BYTES),
     Rule::token("databricks-token", &["dapi"], hex, 32, 32),
     Rule::token("linear-key", &["lin_api_"], alphanumeric, 32, 64),
     Rule::token("notion-token", &["ntn_"], alphanumeric, 40, 60),
     Rule::token("shopify-token", &["shpat_", "shpca_", "shppa_", "shpss_"], hex, 32, 32),
     Rule::token("supabase-key", &["sbp_"], hex, 40, 40),
-    Rule::of("sendgrid-key", &["SG."], true, Shape::Dotted { parts: &[16, 32] }),
-    Rule::of("azure-key", &["AccountKey="], false, Shape::Rest { letter: base64_letter, least: 40 }),
-    Rule::of("jwt", &["eyJ"], true, Shape::Dotted { parts: &[8, 8, 16] }),
-    Rule::of("private-key", &["-----BEGIN "], false, Shape::PrivateKey),
-    Rule::of("url-password", &["://"], false, Shape::UserInfo),
-    Rule::of("authorization", &["uthorization", "AUTHORIZATION"], false, Shape::Header),
-    Rule::of("api-key", &["x-api-key", "X-Api-Key", "X-API-Key", "X-API-KEY"], true, Shape::Header),
-    Rule::of("authorization", &["Bearer ", "bearer "], true, Shape::Rest { letter: shapes::token_letter, least: 24 }),
+    Rule::of("sendgrid-key", &["SG."], true, Suffix::Dotted { parts: &[16, 32] }),
+    Rule::of("azure-key", &["AccountKey="], false, Suffix::Rest { letter: base64_letter, min: 40 }),
+    Rule::of("jwt", &["eyJ"], true, Suffix::Dotted { parts: &[8, 8, 16] }),
+    Rule::of("private-key", &["-----BEGIN "], false, Suffix::PrivateKey),
+    Rule::of("url-password", &["://"], false, Suffix::UserInfo),
+    Rule::of("authorization", &["uthorization", "AUTHORIZATION"], false, Suffix::Header),
+    Rule::of("api-key", &["x-api-key", "X-Api-Key", "X-API-Key", "X-API-KEY"], true, Suffix::Header),
+    Rule::of("authorization", &["Bearer ", "bearer "], true, Suffix::Rest { letter: patterns::token_letter, min: 24 }),
 ];

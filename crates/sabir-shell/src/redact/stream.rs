@@ -1,8 +1,8 @@
-//! The events of a run without their secrets.
+//! Redaction of event streams.
 //!
-//! What is said in pieces is looked at as one text for each message and each output. The end of a piece that may be the beginning
-//! of a secret waits for the next piece; it comes out with it, or alone when the message is over. So there may be a piece more or
-//! less than the agent printed, and events are numbered anew; what they say together is the same.
+//! Deltas are redacted as one text per message and per tool output. The end of a delta that may begin a secret is held back
+//! until the next delta, or until the message ends. Deltas may therefore be split differently than the agent printed them, and
+//! events are renumbered; the concatenated text is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,146 +10,146 @@ use std::sync::Arc;
 use sabir_core::event::{Event, EventKind, Text, TextDelta, ThinkingDelta, ToolEnd, ToolUpdate};
 use sabir_core::time::Timestamp;
 
-use super::{Before, Only, Redactor};
+use super::{Kinds, Preceding, Redactor};
 
-/// So much is held back of one message at most.
-const MOST_HELD: usize = 64 * 1024;
+/// Maximum size of held-back text per message.
+const MAX_PENDING_BYTES: usize = 64 * 1024;
 
-/// Fields whose values name things.
-const NAMES: &[&str] = &["toolCallId", "messageId", "sessionId", "requestId", "id"];
+/// Fields that contain identifiers.
+const ID_FIELDS: &[&str] = &["toolCallId", "messageId", "sessionId", "requestId", "id"];
 
-/// Takes the secrets out of the events of one run.
+/// Redacts the events of one run.
 #[derive(Debug)]
-pub struct Stream {
+pub struct EventRedactor {
     redactor: Arc<Redactor>,
-    lanes: BTreeMap<Lane, Held>,
+    pending: BTreeMap<TextKey, PendingText>,
     seq: u64,
 }
 
-/// One text that comes in pieces.
+/// Identifies a text that is streamed in deltas.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    /// What an agent says: whose sub-agent it is, whether it is reasoning, and which message.
+enum TextKey {
+    /// Text or reasoning of an agent: parent tool call of a sub-agent, kind, and message id.
     Speech { parent: Option<String>, thinking: bool, message: Option<String> },
-    /// What a tool call prints.
+    /// Output of a tool call.
     Output { call: String },
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    text: String,
-    /// What it follows.
-    before: Before,
+struct PendingText {
+    buffer: String,
+    /// The text before `buffer`.
+    preceding: Preceding,
     at: Option<Timestamp>,
     line: Option<u64>,
-    /// Of an output: the call whose sub-agent made the call.
+    /// Parent tool call id of the event.
     parent: Option<String>,
 }
 
-impl Stream {
-    /// The stream of a run that has not begun.
+impl EventRedactor {
+    /// A redactor at the beginning of a run.
     pub fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, lanes: BTreeMap::new(), seq: 0 }
+        Self { redactor, pending: BTreeMap::new(), seq: 0 }
     }
 
-    /// Takes an event and tells those that it completes.
-    pub fn event(&mut self, event: &Event<'_>, tell: &mut dyn FnMut(&Event<'_>)) {
-        let ended = self.ended_by(event);
-        for lane in ended {
-            self.flush(&lane, event, tell);
+    /// Redacts an event and emits the events that it completes.
+    pub fn event(&mut self, event: &Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
+        let completed = self.completed_by(event);
+        for key in completed {
+            self.flush(&key, event, emit);
         }
         let mut event = event.clone();
-        if let Some(lane) = lane_of(&event) {
-            self.piece(lane, event, tell);
+        if let Some(key) = text_key(&event) {
+            self.append_delta(key, event, emit);
             return;
         }
-        self.clean(&mut event);
-        self.tell(event, tell);
+        self.redact_fields(&mut event);
+        self.emit(event, emit);
     }
 
-    /// An event without its secrets, but for the piece that it may be.
-    fn clean(&self, event: &mut Event<'_>) {
+    /// Redacts all fields except a delta.
+    fn redact_fields(&self, event: &mut Event<'_>) {
         let redactor = &self.redactor;
         event.kind.change_texts(&mut |key, text| match key {
             "delta" | "outputDelta" => None,
             "input" => super::json::redact(redactor, text),
-            key if NAMES.contains(&key) => redactor.whole(text, Only::Secrets),
-            _ => redactor.whole(text, Only::All),
+            key if ID_FIELDS.contains(&key) => redactor.redact_text(text, Kinds::KnownSecrets),
+            _ => redactor.redact_text(text, Kinds::All),
         });
         if let Some(parent) = &event.parent_tool_call_id
-            && let Some(new) = redactor.whole(parent, Only::Secrets)
+            && let Some(new) = redactor.redact_text(parent, Kinds::KnownSecrets)
         {
             event.parent_tool_call_id = Some(new.into());
         }
     }
 
-    fn tell(&mut self, mut event: Event<'_>, tell: &mut dyn FnMut(&Event<'_>)) {
+    fn emit(&mut self, mut event: Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
         self.seq += 1;
         event.seq = self.seq;
-        tell(&event);
+        emit(&event);
     }
 
-    fn piece(&mut self, lane: Lane, mut event: Event<'_>, tell: &mut dyn FnMut(&Event<'_>)) {
-        let held = self.lanes.entry(lane).or_default();
-        (held.at, held.line) = (event.at, event.line);
-        held.parent = event.parent_tool_call_id.as_deref().map(str::to_owned);
+    fn append_delta(&mut self, key: TextKey, mut event: Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
+        let pending = self.pending.entry(key).or_default();
+        (pending.at, pending.line) = (event.at, event.line);
+        pending.parent = event.parent_tool_call_id.as_deref().map(str::to_owned);
         let Some(delta) = delta(&mut event.kind) else { return };
-        let out = if held.text.is_empty() {
-            held.take(delta, &self.redactor)
+        let redacted = if pending.buffer.is_empty() {
+            pending.push(delta, &self.redactor)
         } else {
-            let mut text = std::mem::take(&mut held.text);
+            let mut text = std::mem::take(&mut pending.buffer);
             text.push_str(delta);
-            Some(held.take(&text, &self.redactor).unwrap_or(text))
+            Some(pending.push(&text, &self.redactor).unwrap_or(text))
         };
-        if let Some(out) = out {
-            *delta = Text::from(out);
+        if let Some(redacted) = redacted {
+            *delta = Text::from(redacted);
         }
-        let says_something = !delta.is_empty();
-        self.clean(&mut event);
-        if says_something || has_more(&event.kind) {
-            self.tell(event, tell);
+        let has_text = !delta.is_empty();
+        self.redact_fields(&mut event);
+        if has_text || has_other_fields(&event.kind) {
+            self.emit(event, emit);
         }
     }
 
-    /// Tells what is held of a text that is over.
-    fn flush(&mut self, lane: &Lane, by: &Event<'_>, tell: &mut dyn FnMut(&Event<'_>)) {
-        let Some(held) = self.lanes.remove(lane).filter(|held| !held.text.is_empty()) else { return };
-        let seen = self.redactor.look(&held.text, held.before, true, Only::All);
-        let delta = Text::from(self.redactor.without(&held.text, &seen.spans));
-        let kind = match lane.clone() {
-            Lane::Speech { thinking: false, message, .. } => EventKind::Text(TextDelta::new(delta).message_id(message)),
-            Lane::Speech { message, .. } => EventKind::Thinking(ThinkingDelta::new(delta).message_id(message)),
-            Lane::Output { call } => EventKind::ToolUpdate(ToolUpdate::new(call).output_delta(delta)),
+    /// Emits the held-back text of a completed text.
+    fn flush(&mut self, key: &TextKey, by: &Event<'_>, emit: &mut dyn FnMut(&Event<'_>)) {
+        let Some(text) = self.pending.remove(key).filter(|text| !text.buffer.is_empty()) else { return };
+        let matches = self.redactor.find(&text.buffer, text.preceding, true, Kinds::All);
+        let delta = Text::from(self.redactor.replace(&text.buffer, &matches.spans));
+        let kind = match key.clone() {
+            TextKey::Speech { thinking: false, message, .. } => EventKind::Text(TextDelta::new(delta).message_id(message)),
+            TextKey::Speech { message, .. } => EventKind::Thinking(ThinkingDelta::new(delta).message_id(message)),
+            TextKey::Output { call } => EventKind::ToolUpdate(ToolUpdate::new(call).output_delta(delta)),
         };
         let mut event = Event {
             run_id: by.run_id.clone(),
             seq: 0,
-            at: held.at,
-            line: held.line,
-            parent_tool_call_id: held.parent.map(Into::into),
+            at: text.at,
+            line: text.line,
+            parent_tool_call_id: text.parent.map(Into::into),
             kind,
         };
-        self.clean(&mut event);
-        self.tell(event, tell);
+        self.redact_fields(&mut event);
+        self.emit(event, emit);
     }
 
-    /// The texts that an event shows to be over.
-    fn ended_by(&self, event: &Event<'_>) -> Vec<Lane> {
-        if self.lanes.is_empty() {
+    /// Texts that this event completes.
+    fn completed_by(&self, event: &Event<'_>) -> Vec<TextKey> {
+        if self.pending.is_empty() {
             return Vec::new();
         }
-        let own = lane_of(event);
+        let own = text_key(event);
         let parent = event.parent_tool_call_id.as_deref();
-        let is_over = |lane: &&Lane| match (lane, &event.kind) {
+        let is_completed = |key: &&TextKey| match (key, &event.kind) {
             (_, EventKind::Exited(_)) => true,
-            (Lane::Output { call }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => *call == **tool_call_id,
-            (Lane::Output { .. }, _) => false,
-            (Lane::Speech { parent: lane_parent, .. }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => {
-                lane_parent.as_deref() == parent || lane_parent.as_deref() == Some(&**tool_call_id)
+            (TextKey::Output { call }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => *call == **tool_call_id,
+            (TextKey::Output { .. }, _) => false,
+            (TextKey::Speech { parent: key_parent, .. }, EventKind::ToolEnd(ToolEnd { tool_call_id, .. })) => {
+                key_parent.as_deref() == parent || key_parent.as_deref() == Some(&**tool_call_id)
             }
-            (Lane::Speech { parent: lane_parent, .. }, kind) => {
-                lane_parent.as_deref() == parent
-                    && own.as_ref() != Some(*lane)
+            (TextKey::Speech { parent: key_parent, .. }, kind) => {
+                key_parent.as_deref() == parent
+                    && own.as_ref() != Some(*key)
                     && matches!(
                         kind,
                         EventKind::Text(_)
@@ -162,35 +162,35 @@ impl Stream {
                     )
             }
         };
-        self.lanes.keys().filter(is_over).cloned().collect()
+        self.pending.keys().filter(is_completed).cloned().collect()
     }
 }
 
-impl Held {
-    /// Takes the text, which follows what was told; what can be told of it now, or `None` for all of it as it is.
-    fn take(&mut self, text: &str, redactor: &Redactor) -> Option<String> {
-        let mut seen = redactor.look(text, self.before, false, Only::All);
-        if seen.open.is_some_and(|open| text.len() - open > MOST_HELD) {
-            seen = redactor.look(text, self.before, true, Only::All);
+impl PendingText {
+    /// Appends text. Returns text that can be emitted now; `None` if that is `text` unchanged.
+    fn push(&mut self, text: &str, redactor: &Redactor) -> Option<String> {
+        let mut matches = redactor.find(text, self.preceding, false, Kinds::All);
+        if matches.undecided.is_some_and(|open| text.len() - open > MAX_PENDING_BYTES) {
+            matches = redactor.find(text, self.preceding, true, Kinds::All);
         }
-        let end = seen.open.unwrap_or(text.len());
-        self.before = self.before.then(&text.as_bytes()[..end]);
-        if end == text.len() && seen.spans.is_empty() {
+        let end = matches.undecided.unwrap_or(text.len());
+        self.preceding = self.preceding.followed_by(&text.as_bytes()[..end]);
+        if end == text.len() && matches.spans.is_empty() {
             return None;
         }
-        text[end..].clone_into(&mut self.text);
-        Some(redactor.without(&text[..end], &seen.spans))
+        text[end..].clone_into(&mut self.buffer);
+        Some(redactor.replace(&text[..end], &matches.spans))
     }
 }
 
-fn lane_of(event: &Event<'_>) -> Option<Lane> {
+fn text_key(event: &Event<'_>) -> Option<TextKey> {
     let own = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
-    let speech = |thinking, message| Lane::Speech { parent: own(&event.parent_tool_call_id), thinking, message };
+    let speech = |thinking, message| TextKey::Speech { parent: own(&event.parent_tool_call_id), thinking, message };
     match &event.kind {
         EventKind::Text(TextDelta { message_id, .. }) => Some(speech(false, own(message_id))),
         EventKind::Thinking(ThinkingDelta { message_id, .. }) => Some(speech(true, own(message_id))),
         EventKind::ToolUpdate(ToolUpdate { tool_call_id, output_delta: Some(_), .. }) => {
-            Some(Lane::Output { call: tool_call_id.to_string() })
+            Some(TextKey::Output { call: tool_call_id.to_string() })
         }
         _ => None,
     }
@@ -204,7 +204,7 @@ fn delta<'e, 'a>(kind: &'e mut EventKind<'a>) -> Option<&'e mut Text<'a>> {
     }
 }
 
-/// Whether an event without its piece still says something.
-fn has_more(kind: &EventKind<'_>) -> bool {
+/// Returns whether an event has content besides its delta.
+fn has_other_fields(kind: &EventKind<'_>) -> bool {
     matches!(kind, EventKind::ToolUpdate(ToolUpdate { input: Some(_), .. }))
 }

@@ -1,11 +1,11 @@
-//! What is found, where, and what is left alone.
+//! Tests of redaction in texts, JSON and event streams.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use sabir_core::event::{Activity, Event, EventKind, RunId, TextDelta, ToolKind, ToolStart, ToolUpdate, TurnEnd};
 
-use super::{Redactor, Stream};
+use super::{EventRedactor, Redactor};
 
 mod encodings;
 
@@ -15,7 +15,7 @@ fn redactor() -> Redactor {
 }
 
 #[test]
-fn a_known_secret_is_found_in_every_way_that_it_is_written() {
+fn text_redacts_known_secret_in_each_encoding() {
     let redactor = redactor();
     for (text, want) in [
         ("use hunter2-hunter2!", "use [secret MY_TOKEN]!"),
@@ -37,7 +37,7 @@ fn a_known_secret_is_found_in_every_way_that_it_is_written() {
 }
 
 #[test]
-fn arguments_stay_json() {
+fn json_output_stays_valid_json() {
     let redactor = redactor();
     for (text, want) in [
         (r#"{"pin":8675309123,"n":1}"#, r#"{"n":1,"pin":"[secret PIN_SECRET]"}"#),
@@ -59,19 +59,19 @@ fn text(delta: &str, message: &str) -> EventKind<'static> {
     TextDelta::new(delta.to_owned()).message_id(message.to_owned()).into()
 }
 
-/// What a run of these events tells.
+/// Events after redaction.
 fn run(kinds: Vec<EventKind<'static>>) -> Vec<Event<'static>> {
-    let mut stream = Stream::new(Arc::new(redactor()));
-    let mut told = Vec::new();
+    let mut stream = EventRedactor::new(Arc::new(redactor()));
+    let mut redacted = Vec::new();
     for (kind, seq) in kinds.into_iter().zip(1..) {
         let event = Event { run_id: RunId::from("r"), seq, at: None, line: None, parent_tool_call_id: None, kind };
-        stream.event(&event, &mut |event| told.push(event.clone().into_owned()));
+        stream.event(&event, &mut |event| redacted.push(event.clone().into_owned()));
     }
-    assert!(told.iter().zip(1..).all(|(event, seq)| event.seq == seq), "numbers are dense");
-    told
+    assert!(redacted.iter().zip(1..).all(|(event, seq)| event.seq == seq), "numbers are dense");
+    redacted
 }
 
-fn said(events: &[Event<'_>]) -> String {
+fn joined_text(events: &[Event<'_>]) -> String {
     let piece = |event: &Event<'_>| match &event.kind {
         EventKind::Text(TextDelta { delta, .. }) => {
             assert!(!delta.is_empty(), "no piece is empty");
@@ -88,7 +88,7 @@ fn end() -> EventKind<'static> {
 }
 
 #[test]
-fn a_secret_in_pieces_is_found_wherever_it_is_cut() {
+fn event_redactor_finds_secret_split_across_deltas() {
     let github = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let block = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc123==\n-----END RSA PRIVATE KEY-----";
     for (secret, mark) in [
@@ -98,36 +98,36 @@ fn a_secret_in_pieces_is_found_wherever_it_is_cut() {
         ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [secret authorization]"),
         ("postgres://me:s3cr3t@host/db", "postgres://me:[secret url-password]@host/db"),
     ] {
-        let whole = format!("say {secret}, then more");
+        let full = format!("say {secret}, then more");
         let want = format!("say {mark}, then more");
-        assert_eq!(redactor().text(&whole), want);
-        for first in 1..whole.len() - 1 {
-            for second in [first + 1, usize::midpoint(first, whole.len()), whole.len() - 1] {
-                let (second, pieces) = (second.max(first), &whole);
+        assert_eq!(redactor().text(&full), want);
+        for first in 1..full.len() - 1 {
+            for second in [first + 1, usize::midpoint(first, full.len()), full.len() - 1] {
+                let (second, pieces) = (second.max(first), &full);
                 let pieces = [&pieces[..first], &pieces[first..second], &pieces[second..]];
                 let events = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| text(piece, "m"));
-                assert_eq!(said(&run(events.chain([end()]).collect())), want, "{pieces:?}");
+                assert_eq!(joined_text(&run(events.chain([end()]).collect())), want, "{pieces:?}");
             }
         }
-        let letters = whole.chars().map(|letter| text(&letter.to_string(), "m")).chain([end()]).collect();
-        assert_eq!(said(&run(letters)), want);
+        let letters = full.chars().map(|letter| text(&letter.to_string(), "m")).chain([end()]).collect();
+        assert_eq!(joined_text(&run(letters)), want);
     }
 }
 
 #[test]
-fn what_only_begins_like_a_secret_is_told_when_the_message_is_over() {
+fn event_redactor_releases_prefix_when_message_ends() {
     let events = run(vec![text("it is hunter2-", "m"), text("next", "n"), end()]);
-    assert_eq!(said(&events), "it is hunter2-next");
+    assert_eq!(joined_text(&events), "it is hunter2-next");
     let ids: Vec<_> = events.iter().map(|event| event.kind.tag()).collect();
     assert_eq!(ids, ["text", "text", "text", "turnEnd"]);
-    // What is between two pieces and does not end the message does not cut it.
+    // Events that do not end the message do not split its text.
     let activity = || EventKind::Activity(Activity::new("working"));
     let events = run(vec![text("hunter2-", "m"), activity(), text("hunter2", "m"), end()]);
-    assert_eq!(said(&events), "[secret MY_TOKEN]");
+    assert_eq!(joined_text(&events), "[secret MY_TOKEN]");
 }
 
 #[test]
-fn every_text_of_an_event_is_looked_at_and_names_stay_apart() {
+fn event_redactor_redacts_all_fields_but_keeps_ids() {
     let call = format!("ghp_{}", "x".repeat(36));
     let start = EventKind::ToolStart(
         ToolStart::of_kind(ToolKind::Execute, call.clone(), "Bash")
@@ -144,9 +144,9 @@ fn every_text_of_an_event_is_looked_at_and_names_stay_apart() {
 }
 
 #[test]
-fn a_piece_without_end_is_told_in_the_end() {
+fn event_redactor_bounds_pending_text() {
     let long = "a".repeat(200_000);
     let events = run(vec![text("-----BEGIN PRIVATE KEY-----\n", "m"), text(&long, "m"), text(&long, "m"), end()]);
-    let said = said(&events);
-    assert!(said.starts_with("[secret private-key]"), "{}", &said[..40]);
+    let output = joined_text(&events);
+    assert!(output.starts_with("[secret private-key]"), "{}", &output[..40]);
 }

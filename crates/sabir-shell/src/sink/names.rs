@@ -1,22 +1,22 @@
-//! The names of things in a sink, and what they say.
+//! Object names of a sink, and what they encode.
 
 use object_store::path::Path;
 use sabir_protocol::SessionId;
 use serde::{Deserialize, Serialize};
 
-/// Who writes from when on.
+/// Claim of an epoch by a writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
+pub(super) struct EpochClaim {
     pub(super) writer: String,
     pub(super) epoch: u32,
-    /// The number before that of its first message.
+    /// Sequence number before the writer's first message.
     pub(super) after: u64,
-    /// Every line of its segments is a message with its number. Versions that did not validate messages did not say so.
+    /// Segments contain only validated messages. Absent in earlier versions.
     #[serde(default)]
     pub(super) checked: bool,
 }
 
-/// Messages that were written together.
+/// Messages stored in one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) epoch: u32,
@@ -26,7 +26,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// What a name says; `None` for other names.
+    /// Parses a segment name; `None` for other names.
     pub(super) fn of(name: &Path) -> Option<Self> {
         let mut parts = name.filename()?.strip_suffix(".jsonl")?.splitn(4, '-');
         let (epoch, first, last, sha256) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -40,22 +40,22 @@ impl Segment {
     }
 }
 
-/// The epoch that the name of a claim says.
+/// Parses the name of a claim.
 pub(super) fn epoch_of(name: &Path) -> Option<u32> {
     name.filename()?.strip_suffix(".json")?.parse().ok()
 }
 
-/// Up to where messages of an epoch count.
-pub(super) fn limit(claims: &[Claim], epoch: u32) -> u64 {
+/// Sequence number up to which messages of an epoch count.
+pub(super) fn limit(claims: &[EpochClaim], epoch: u32) -> u64 {
     claims.iter().filter(|claim| claim.epoch > epoch).map(|claim| claim.after).min().unwrap_or(u64::MAX)
 }
 
-/// The number of the last message that is there without a gap before it.
-pub(super) fn last(claims: &[Claim], segments: &[Segment]) -> u64 {
+/// Last stored sequence number without a gap before it.
+pub(super) fn last(claims: &[EpochClaim], segments: &[Segment]) -> u64 {
     let mut have = claims.first().map_or(0, |claim| claim.after);
     for segment in segments {
         let to = segment.last.min(limit(claims, segment.epoch));
-        // A later machine may have begun after what an earlier one had told others and not yet brought here.
+        // A later writer may have started after messages that are not backfilled yet.
         let begins = claims.iter().filter(|claim| claim.epoch == segment.epoch).any(|claim| claim.after + 1 == segment.first);
         if segment.first <= have + 1 || begins {
             have = have.max(to);
@@ -64,15 +64,15 @@ pub(super) fn last(claims: &[Claim], segments: &[Segment]) -> u64 {
     have
 }
 
-/// Where things of a session are.
+/// Object names of one session.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct ObjectNames {
     session: SessionId,
-    /// What all names begin with.
+    /// Common prefix.
     root: String,
 }
 
-impl Names {
+impl ObjectNames {
     pub(super) fn new(prefix: &str, session: &SessionId) -> Self {
         let prefix = prefix.trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
@@ -107,7 +107,7 @@ impl Names {
         self.below(&format!("artifacts/{sha256}"))
     }
 
-    /// The messages, put together: the first part has no number.
+    /// Name of a compacted part. The first has no number.
     pub(super) fn part(&self, number: u32) -> Option<Path> {
         self.below(&if number == 0 { "messages.json".to_owned() } else { format!("messages-{number:04}.json") })
     }
@@ -117,19 +117,19 @@ impl Names {
 mod tests {
     use object_store::path::Path;
 
-    use super::{Claim, Names, Segment, last};
+    use super::{EpochClaim, ObjectNames, Segment, last};
 
     fn segment(epoch: u32, first: u64, last: u64) -> Segment {
         Segment { epoch, first, last, sha256: "ab".repeat(32) }
     }
 
-    fn claim(epoch: u32, after: u64) -> Claim {
-        Claim { writer: "w".to_owned(), epoch, after, checked: true }
+    fn claim(epoch: u32, after: u64) -> EpochClaim {
+        EpochClaim { writer: "w".to_owned(), epoch, after, checked: true }
     }
 
     #[test]
-    fn names_come_back_and_lead_nowhere_else() {
-        let names = Names::new("/team/", &"../a b".parse().expect("a session"));
+    fn segment_names_round_trip_and_are_escaped() {
+        let names = ObjectNames::new("/team/", &"../a b".parse().expect("a session"));
         let name = names.segment(&segment(3, 17, 42)).expect("a name");
         let hash = "ab".repeat(32);
         assert_eq!(name.as_ref(), format!("team/sessions/..%2Fa%20b/log/00000003-000000000017-000000000042-{hash}.jsonl"));
@@ -140,15 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn where_a_log_ends_follows_from_the_names() {
+    fn last_is_derived_from_names() {
         for (claims, segments, want) in [
             (vec![], vec![], 0),
             (vec![claim(1, 0)], vec![segment(1, 1, 10), segment(1, 11, 20)], 20),
-            // One was written again, longer, because its answer was lost.
+            // Stored again with more messages, because the response was lost.
             (vec![claim(1, 0)], vec![segment(1, 1, 12), segment(1, 1, 10), segment(1, 13, 20)], 20),
             // A gap.
             (vec![claim(1, 0)], vec![segment(1, 1, 10), segment(1, 12, 20)], 10),
-            // One that was fenced wrote on: that does not count.
+            // Messages of a fenced writer after its fence do not count.
             (vec![claim(1, 0), claim(2, 10)], vec![segment(1, 1, 10), segment(1, 11, 30), segment(2, 11, 15)], 15),
             (vec![claim(5, 40)], vec![segment(5, 41, 50)], 50),
         ] {

@@ -1,13 +1,13 @@
-//! A log against a hub that drops, repeats, refuses, falls silent and comes back.
+//! Delivery to a hub that drops, repeats, refuses, stalls and restarts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabir_protocol::{Code, Order, OrderKind, SessionId, Taken};
-use sabir_shell::courier::{self, Courier, Ended, Names, Status};
-use sabir_shell::deliver::Way;
-use sabir_shell::outbox::{Outbox, Place};
-use sabir_shell::{Hub, Token};
+use sabir_shell::delivery::Transport;
+use sabir_shell::outbox::{Outbox, Position};
+use sabir_shell::uploader::{self, ClientInfo, DeliveryOutcome, DeliveryStatus, Uploader};
+use sabir_shell::{BearerToken, Hub};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -24,21 +24,21 @@ fn message(seq: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A log and the courier that delivers it.
+/// An outbox and its delivery task.
 struct Sending {
     outbox: Arc<Outbox>,
     finish: watch::Sender<Option<Instant>>,
-    status: watch::Receiver<Status>,
-    orders: mpsc::Receiver<Order>,
-    taken: mpsc::Sender<Taken>,
-    courier: JoinHandle<Ended>,
-    _dealt_with: watch::Sender<u64>,
+    status: watch::Receiver<DeliveryStatus>,
+    commands: mpsc::Receiver<Order>,
+    replies: mpsc::Sender<Taken>,
+    task: JoinHandle<DeliveryOutcome>,
+    _last_command: watch::Sender<u64>,
     _folder: Option<tempfile::TempDir>,
 }
 
 fn open(home: &Home) -> Arc<Outbox> {
     let known = Outbox::open(home, &session()).expect("readable");
-    Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Place::FIRST).expect("created")))
+    Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Position::FIRST).expect("created")))
 }
 
 impl Sending {
@@ -49,29 +49,29 @@ impl Sending {
     }
 
     fn of(outbox: Arc<Outbox>, url: &str) -> Self {
-        Self::returning(outbox, url, sabir_shell::deliver::RETURN)
+        Self::with_upgrade_interval(outbox, url, sabir_shell::delivery::UPGRADE_RETRY_INTERVAL)
     }
 
-    fn returning(outbox: Arc<Outbox>, url: &str, return_after: Duration) -> Self {
-        let (to_orders, orders) = mpsc::channel(8);
-        let (taken, from_taken) = mpsc::channel(8);
-        let (dealt_with, from_dealt_with) = watch::channel(outbox.found().orders);
-        let (to_status, status) = watch::channel(Status::default());
-        let (finish, from_finish) = watch::channel(None);
-        let hub = Hub::new(url, outbox.session(), Some(Token::new("t0ken").expect("a token"))).expect("a hub");
-        let courier = Courier {
+    fn with_upgrade_interval(outbox: Arc<Outbox>, url: &str, upgrade_interval: Duration) -> Self {
+        let (commands_tx, commands) = mpsc::channel(8);
+        let (replies, replies_rx) = mpsc::channel(8);
+        let (last_command, last_command_rx) = watch::channel(outbox.recovered().last_command);
+        let (status_tx, status) = watch::channel(DeliveryStatus::default());
+        let (finish, finish_rx) = watch::channel(None);
+        let hub = Hub::new(url, outbox.session(), Some(BearerToken::new("t0ken").expect("a token"))).expect("a hub");
+        let uploader = Uploader {
             hub,
             outbox: Arc::clone(&outbox),
-            names: Names { agent: Some("test".to_owned()), takes: vec!["prompt".to_owned()] },
-            orders: to_orders,
-            taken: from_taken,
-            dealt_with: from_dealt_with,
-            status: to_status,
-            finish: from_finish,
-            return_after,
+            client: ClientInfo { agent: Some("test".to_owned()), accepted_commands: vec!["prompt".to_owned()] },
+            commands: commands_tx,
+            replies: replies_rx,
+            last_command: last_command_rx,
+            status: status_tx,
+            finish: finish_rx,
+            upgrade_interval,
         };
-        let courier = tokio::spawn(courier.run());
-        Self { outbox, finish, status, orders, taken, courier, _dealt_with: dealt_with, _folder: None }
+        let task = tokio::spawn(uploader.run());
+        Self { outbox, finish, status, commands, replies, task, _last_command: last_command, _folder: None }
     }
 
     fn write(&self, count: u64) {
@@ -80,19 +80,19 @@ impl Sending {
         }
     }
 
-    async fn end(self) -> Ended {
+    async fn end(self) -> DeliveryOutcome {
         self.finish.send_replace(Some(Instant::now() + Duration::from_secs(60)));
-        self.courier.await.expect("it ends")
+        self.task.await.expect("it ends")
     }
 }
 
-/// As in the program: who delivers is not who writes.
+/// Runs on a multi-threaded runtime, like the program.
 fn on_threads(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test);
 }
 
 #[test]
-fn everything_arrives_once_whatever_the_hub_does() {
+fn delivers_exactly_once_despite_faults() {
     on_threads(async {
         for faults in [
             vec![],
@@ -109,7 +109,7 @@ fn everything_arrives_once_whatever_the_hub_does() {
                 sending.write(100);
                 tokio::task::yield_now().await;
             }
-            assert_eq!(sending.end().await, Ended::Delivered, "{faults:?}");
+            assert_eq!(sending.end().await, DeliveryOutcome::Delivered, "{faults:?}");
             assert_eq!(hub.messages().len(), 2_000, "{faults:?}");
             hub.with(|state| assert!(state.authorized.iter().all(|header| header.as_deref() == Some("Bearer t0ken"))));
         }
@@ -117,7 +117,7 @@ fn everything_arrives_once_whatever_the_hub_does() {
 }
 
 #[test]
-fn http_is_used_where_no_websocket_can_be_had() {
+fn falls_back_to_http() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::Gap, Fault::DropAck]));
@@ -129,11 +129,11 @@ fn http_is_used_where_no_websocket_can_be_had() {
             let (order, kind) = (1, OrderKind::Cancel);
             state.orders.insert(1, Order { order, kind, text: None, reason: None, request_id: None, decision: None, by: None });
         });
-        // An answer may be lost when the way changes; the order comes again then, and is answered again.
+        // A reply may be lost when the transport changes; the command and its reply are then repeated.
         let answers = async {
-            while let Some(order) = sending.orders.recv().await {
+            while let Some(order) = sending.commands.recv().await {
                 assert_eq!(order.order, 1);
-                sending.taken.send(Taken { order: 1, accepted: true, reason: None }).await.expect("taken");
+                sending.replies.send(Taken { order: 1, accepted: true, reason: None }).await.expect("taken");
             }
         };
         tokio::select! {
@@ -141,37 +141,37 @@ fn http_is_used_where_no_websocket_can_be_had() {
             () = hub.until("the answer", |state| !state.taken.is_empty()) => {}
         }
         sending.write(5);
-        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(sending.end().await, DeliveryOutcome::Delivered);
         assert_eq!(hub.messages().len(), 505);
     });
 }
 
 #[test]
-fn the_websocket_is_used_again_when_it_can_be_had() {
+fn returns_to_websocket() {
     on_threads(async {
         let hub = FakeHub::start().await;
-        // Twice at the beginning, and once when it is tried again.
+        // Two initial attempts, and one retry.
         hub.with(|state| state.faults.extend([Fault::NoUpgrade, Fault::NoUpgrade, Fault::NoUpgrade]));
         let folder = tempfile::tempdir().expect("a folder");
         let outbox = open(&Home::at(folder.path().join("home")));
-        let mut sending = Sending::returning(outbox, &hub.url(), Duration::from_millis(200));
+        let mut sending = Sending::with_upgrade_interval(outbox, &hub.url(), Duration::from_millis(200));
         sending.write(300);
-        sending.status.wait_for(|status| status.way == Some(Way::Http)).await.expect("it goes on");
-        // Messages come while the way changes; none is lost, and none is there twice.
-        while sending.status.borrow_and_update().way != Some(Way::WebSocket) {
+        sending.status.wait_for(|status| status.transport == Some(Transport::Http)).await.expect("it goes on");
+        // Messages are appended while the transport changes.
+        while sending.status.borrow_and_update().transport != Some(Transport::WebSocket) {
             sending.write(20);
             sending.status.changed().await.expect("it goes on");
         }
         hub.with(|state| assert!(state.by_http > 0 && state.faults.is_empty()));
         sending.write(200);
         let all = sending.outbox.last();
-        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(sending.end().await, DeliveryOutcome::Delivered);
         assert_eq!(hub.messages().len() as u64, all);
     });
 }
 
 #[test]
-fn final_refusals_end_delivery_and_nothing_else() {
+fn final_refusal_ends_delivery_only() {
     on_threads(async {
         for (fault, code) in [
             (Fault::Refuse("unauthorized", 401), Code::Unauthorized),
@@ -185,39 +185,39 @@ fn final_refusals_end_delivery_and_nothing_else() {
             hub.with(|state| state.faults.push_back(fault));
             let mut sending = Sending::new(&hub.url());
             sending.write(1);
-            let ended = (&mut sending.courier).await.expect("it ends");
-            assert!(matches!(&ended, Ended::Refused(refusal) if refusal.code == code), "{code:?}: {ended:?}");
-            // The log goes on.
+            let outcome = (&mut sending.task).await.expect("it ends");
+            assert!(matches!(&outcome, DeliveryOutcome::Refused(refusal) if refusal.code == code), "{code:?}: {outcome:?}");
+            // Appending continues.
             sending.write(1);
             sending.outbox.sync().expect("synced");
         }
-        // A hub that has more than this machine has lost its way.
+        // A hub with more messages than this machine is in conflict.
         let hub = FakeHub::start().await;
         hub.with(|state| state.begin = 5);
-        let ended = Sending::new(&hub.url()).end().await;
-        assert!(matches!(ended, Ended::Refused(refusal) if refusal.code == Code::Conflict));
+        let outcome = Sending::new(&hub.url()).end().await;
+        assert!(matches!(outcome, DeliveryOutcome::Refused(refusal) if refusal.code == Code::Conflict));
     });
 }
 
 #[test]
-fn a_hub_that_is_away_slows_nothing_and_gets_all_of_it_when_it_is_back() {
+fn delivers_everything_after_hub_outage() {
     on_threads(async {
-        // A port that is taken and at which nobody listens yet.
+        // A bound port without a listener.
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
         let address = socket.local_addr().expect("an address");
         let sending = Sending::new(&format!("ws://{address}"));
         sending.write(3_000);
         let mut status = sending.status.clone();
-        status.wait_for(|status| status.trouble.is_some()).await.expect("it tries");
+        status.wait_for(|status| status.error.is_some()).await.expect("it tries");
         let hub = FakeHub::on(socket.listen(1_024).expect("it listens"));
         hub.until("all of it", |state| state.messages.len() == 3_000).await;
-        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(sending.end().await, DeliveryOutcome::Delivered);
     });
 }
 
 #[test]
-fn a_hub_that_takes_nothing_is_left_and_asked_again() {
+fn reconnects_after_stalled_hub() {
     on_threads(async {
         let hub = FakeHub::start().await;
         let sending = Sending::new(&hub.url());
@@ -226,16 +226,16 @@ fn a_hub_that_takes_nothing_is_left_and_asked_again() {
         hub.with(|state| state.stalled = true);
         sending.write(5_000);
         let mut status = sending.status.clone();
-        status.wait_for(|status| status.trouble.is_some()).await.expect("the silence is noticed");
+        status.wait_for(|status| status.error.is_some()).await.expect("the silence is noticed");
         assert!(status.borrow().sent < 5_001, "not all of it is on the way");
         hub.with(|state| state.stalled = false);
-        assert_eq!(sending.end().await, Ended::Delivered);
+        assert_eq!(sending.end().await, DeliveryOutcome::Delivered);
         assert_eq!(hub.messages().len(), 5_001);
     });
 }
 
 #[test]
-fn a_later_shell_goes_on_where_the_hub_is() {
+fn next_runner_resumes_at_hub_position() {
     on_threads(async {
         let folder = tempfile::tempdir().expect("a folder");
         let home = Home::at(folder.path().join("home"));
@@ -243,7 +243,7 @@ fn a_later_shell_goes_on_where_the_hub_is() {
         for round in 1..=3_u64 {
             let sending = Sending::of(open(&home), &hub.url());
             sending.write(200);
-            assert_eq!(sending.end().await, Ended::Delivered);
+            assert_eq!(sending.end().await, DeliveryOutcome::Delivered);
             assert_eq!(hub.messages().len() as u64, 200 * round);
         }
         hub.with(|state| {
@@ -256,27 +256,27 @@ fn a_later_shell_goes_on_where_the_hub_is() {
 }
 
 #[test]
-fn a_new_machine_is_given_its_place() {
+fn start_position_comes_from_hub() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| (state.begin, state.writer) = (40, Some(("another".to_owned(), 4))));
         let known = Hub::new(&hub.url(), &session(), None).expect("a hub");
-        let place = courier::place(&known, &session(), "w", &Names::default()).await.expect("an answer");
-        assert_eq!(place, Some(Place { epoch: 5, after: 40 }));
+        let position = uploader::start_position(&known, &session(), "w", &ClientInfo::default()).await.expect("an answer");
+        assert_eq!(position, Some(Position { epoch: 5, after: 40 }));
         hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
-        let refused = courier::place(&known, &session(), "w", &Names::default()).await;
+        let refused = uploader::start_position(&known, &session(), "w", &ClientInfo::default()).await;
         assert!(refused.is_err_and(|refusal| refusal.code == Code::Unauthorized));
     });
 }
 
 #[test]
-fn what_is_not_sent_in_time_is_counted() {
+fn unsent_messages_are_counted() {
     on_threads(async {
         let hub = FakeHub::start().await;
         hub.with(|state| state.stalled = true);
         let sending = Sending::new(&hub.url());
         sending.write(7);
         sending.finish.send_replace(Some(Instant::now()));
-        assert_eq!(sending.courier.await.expect("it ends"), Ended::Unsent(7));
+        assert_eq!(sending.task.await.expect("it ends"), DeliveryOutcome::Unsent(7));
     });
 }

@@ -1,4 +1,4 @@
-//! A hub that is written from the protocol's document, and that misbehaves when it is told to.
+//! A fake hub, written from the protocol's specification, with injectable faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,24 +16,24 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// What a hub does wrong, once for each time that it is told.
+/// A fault, consumed by its next occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Closes the connection instead of taking a batch.
+    /// Closes the connection instead of accepting a batch.
     DropBatch,
-    /// Takes a batch and closes the connection instead of acknowledging it.
+    /// Accepts a batch and closes the connection instead of acknowledging it.
     DropAck,
-    /// Says that a batch began too late, whatever it began with.
+    /// Reports a gap for any batch.
     Gap,
-    /// Refuses the upgrade, as a proxy would.
+    /// Rejects the upgrade like a proxy.
     NoUpgrade,
-    /// Answers an upgrade, or a request, with that error.
+    /// Answers an upgrade or request with this error.
     Refuse(&'static str, u16),
-    /// Ends an open connection with that error instead of taking a batch.
+    /// Ends an open connection with this error instead of accepting a batch.
     End(&'static str),
 }
 
-/// What a hub knows. All of it is "durable".
+/// State of the hub. All of it counts as durable.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) messages: Vec<Vec<u8>>,
@@ -45,14 +45,14 @@ pub(crate) struct State {
     pub(crate) by_http: usize,
     pub(crate) duplicates: usize,
     pub(crate) authorized: Vec<Option<String>>,
-    /// The numbers before those of this log.
+    /// Sequence number before the first message.
     pub(crate) begin: u64,
     pub(crate) writer: Option<(String, u64)>,
-    /// Takes nothing: neither reads nor answers.
+    /// Neither reads nor answers.
     pub(crate) stalled: bool,
 }
 
-/// A hub on the loopback interface.
+/// A fake hub on the loopback interface.
 pub(crate) struct FakeHub {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -84,13 +84,13 @@ impl FakeHub {
         format!("ws://{}", self.address)
     }
 
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        let seen = look(&mut self.state.lock().expect("the state"));
+    pub(crate) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        let result = access(&mut self.state.lock().expect("the state"));
         self.changed.send_modify(|count| *count += 1);
-        seen
+        result
     }
 
-    /// Waits for the state to be as it should.
+    /// Waits until the state satisfies a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
         let mut changes = self.changed.subscribe();
         let waiting = async {
@@ -104,7 +104,7 @@ impl FakeHub {
         }
     }
 
-    /// The messages, which have no gap and are the right ones.
+    /// All messages. Asserts that their sequence numbers have no gap.
     pub(crate) fn messages(&self) -> Vec<Value> {
         self.with(|state| {
             let messages: Vec<Value> = state.messages.iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect();
@@ -137,7 +137,7 @@ impl Connection {
     async fn serve(&self, mut stream: TcpStream) -> Io<()> {
         let mut bytes = Vec::new();
         loop {
-            // One request after another on a connection that is kept.
+            // Keep-alive: several requests per connection.
             let head = loop {
                 if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
                     let head = String::from_utf8(bytes.drain(..end + 4).collect())?;
@@ -199,8 +199,8 @@ impl Connection {
                     let after: u64 =
                         path.split(['?', '&']).find_map(|part| part.strip_prefix("after=")?.parse().ok()).unwrap_or(0);
                     let mut changes = self.changed.subscribe();
-                    let orders = loop {
-                        let orders: Vec<Order> = self
+                    let commands = loop {
+                        let commands: Vec<Order> = self
                             .state
                             .lock()
                             .expect("the state")
@@ -208,12 +208,12 @@ impl Connection {
                             .range(after + 1..)
                             .map(|(_, order)| order.clone())
                             .collect();
-                        if !orders.is_empty() {
-                            break orders;
+                        if !commands.is_empty() {
+                            break commands;
                         }
                         changes.changed().await?;
                     };
-                    answer(&mut stream, 200, &json!({"orders": orders})).await?;
+                    answer(&mut stream, 200, &json!({"orders": commands})).await?;
                 }
                 _ => {
                     answer(&mut stream, 404, &json!({"type": "error", "code": "not_found", "message": "nothing is here"}))
@@ -232,13 +232,13 @@ impl Connection {
             };
             state.writer = Some((hello["writer"].as_str().expect("a writer").to_owned(), epoch));
             let done = hello["orders"].as_u64().expect("a number");
-            let orders: Vec<Order> = state.orders.range(done + 1..).map(|(_, order)| order.clone()).collect();
+            let commands: Vec<Order> = state.orders.range(done + 1..).map(|(_, order)| order.clone()).collect();
             state.hellos.push(hello);
-            json!({"type": "welcome", "epoch": epoch, "last": last, "heartbeatSeconds": 1, "maxBatchBytes": 8 << 20, "orders": orders})
+            json!({"type": "welcome", "epoch": epoch, "last": last, "heartbeatSeconds": 1, "maxBatchBytes": 8 << 20, "orders": commands})
         })
     }
 
-    /// The answer to a batch; `None` to close the connection.
+    /// The response to a batch; `None` closes the connection.
     fn batch(&self, frame: &[u8]) -> Option<Value> {
         if self.fault(|fault| *fault == Fault::DropBatch).is_some() {
             return None;
@@ -276,7 +276,7 @@ impl Connection {
     }
 
     async fn socket(&self, mut socket: WebSocketStream<TcpStream>) -> Io<()> {
-        let mut told = 0;
+        let mut last_sent = 0;
         let mut changes = self.changed.subscribe();
         let mut greeted = false;
         loop {
@@ -284,10 +284,10 @@ impl Connection {
                 changes.changed().await?;
                 continue;
             }
-            let orders: Vec<Order> =
-                self.state.lock().expect("the state").orders.range(told + 1..).map(|(_, order)| order.clone()).collect();
-            for order in orders.into_iter().filter(|_| greeted) {
-                told = order.order;
+            let commands: Vec<Order> =
+                self.state.lock().expect("the state").orders.range(last_sent + 1..).map(|(_, order)| order.clone()).collect();
+            for order in commands.into_iter().filter(|_| greeted) {
+                last_sent = order.order;
                 let mut frame = serde_json::to_value(&order)?;
                 frame["type"] = "order".into();
                 socket.send(Message::text(frame.to_string())).await?;
@@ -312,7 +312,7 @@ impl Connection {
                             Some("hello") => {
                                 let welcome = self.welcome(frame);
                                 greeted = true;
-                                told = self.state.lock().expect("the state").orders.keys().last().copied().unwrap_or(told);
+                                last_sent = self.state.lock().expect("the state").orders.keys().last().copied().unwrap_or(last_sent);
                                 socket.send(Message::text(welcome.to_string())).await?;
                             }
                             Some("taken") => self.taken(frame),

@@ -1,4 +1,4 @@
-//! The shell against disks that are pulled, hubs that misbehave, and secrets in all their forms.
+//! Tests of the runner with damaged disks, misbehaving hubs, and secrets in many encodings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod delivery;

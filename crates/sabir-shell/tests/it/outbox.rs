@@ -1,4 +1,4 @@
-//! The log of a session: what is in it at each opening, and after kills.
+//! Outbox: content and state after reopening and after kills.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use sabir_core::event::{Event, EventKind, Exited, Outcome, RunId, Session, Start
 use sabir_core::export::{Exporter as _, Options};
 use sabir_protocol::SessionId;
 use sabir_protocol::envelope::{Envelope, notes};
-use sabir_shell::outbox::{Outbox, Pages, Place};
+use sabir_shell::outbox::{Outbox, PageReader, Position};
 use sabir_store::Home;
 
 const WRITER: &str = "SABIR_TEST_OUTBOX";
@@ -25,10 +25,10 @@ fn home() -> (tempfile::TempDir, Home) {
 
 fn open(home: &Home) -> Arc<Outbox> {
     let known = Outbox::open(home, &session()).expect("readable");
-    Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Place::FIRST).expect("created")))
+    Arc::new(known.unwrap_or_else(|| Outbox::create(home, &session(), Outbox::new_writer(), Position::FIRST).expect("created")))
 }
 
-/// A message with that number.
+/// A message with this sequence number.
 fn line(seq: u64) -> Vec<u8> {
     let text = "x".repeat(usize::try_from(seq * 7 % 900).expect("small"));
     format!(
@@ -37,12 +37,12 @@ fn line(seq: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Every message from a number on, by its number.
+/// Sequence numbers of all messages from `first` on.
 fn numbers(outbox: &Arc<Outbox>, first: u64) -> Vec<u64> {
-    let mut pages = Pages::of(Arc::clone(outbox));
+    let mut pages = PageReader::new(Arc::clone(outbox));
     let mut all = Vec::new();
     let mut next = first;
-    while let Some(page) = pages.page(next, 100, 10_000).expect("readable") {
+    while let Some(page) = pages.read_page(next, 100, 10_000).expect("readable") {
         assert_eq!(page.first, next);
         for line in page.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let message: serde_json::Value = serde_json::from_slice(line).expect("JSON");
@@ -54,7 +54,7 @@ fn numbers(outbox: &Arc<Outbox>, first: u64) -> Vec<u64> {
 }
 
 #[test]
-fn numbers_go_on_over_openings_and_any_place_is_found() {
+fn sequence_continues_across_epochs() {
     let (_folder, home) = home();
     let first = open(&home);
     let writer = first.writer().to_owned();
@@ -74,10 +74,10 @@ fn numbers_go_on_over_openings_and_any_place_is_found() {
 }
 
 #[test]
-fn a_log_begins_at_its_place() {
+fn create_starts_at_position() {
     let (_folder, home) = home();
-    let place = Place { epoch: 5, after: 40 };
-    let outbox = Outbox::create(&home, &session(), "w".to_owned(), place).expect("created");
+    let position = Position { epoch: 5, after: 40 };
+    let outbox = Outbox::create(&home, &session(), "w".to_owned(), position).expect("created");
     assert_eq!((outbox.epoch(), outbox.last()), (5, 40));
     outbox.append(&line(41));
     outbox.sync().expect("synced");
@@ -85,19 +85,19 @@ fn a_log_begins_at_its_place() {
     let outbox = open(&home);
     assert_eq!((outbox.epoch(), outbox.last(), outbox.after()), (6, 41, 40));
     assert_eq!(numbers(&outbox, 41), [41]);
-    let mut pages = Pages::of(Arc::clone(&outbox));
-    assert!(pages.page(40, 1, 1).is_err(), "what is not in the log can't be sent");
+    let mut pages = PageReader::new(Arc::clone(&outbox));
+    assert!(pages.read_page(40, 1, 1).is_err(), "what is not in the log can't be sent");
 }
 
 #[test]
-fn a_log_that_never_began_is_begun_again() {
+fn open_ignores_outbox_without_records() {
     let (_folder, home) = home();
     let folder = home.outbox("s/1").expect("a folder");
     std::fs::create_dir_all(folder.path()).expect("made");
     std::fs::write(folder.segment(1), b"SABIRJN").expect("written");
     assert!(Outbox::open(&home, &session()).expect("readable").is_none());
-    let place = Place { epoch: 9, after: 3 };
-    let outbox = Outbox::create(&home, &session(), "w".to_owned(), place).expect("created");
+    let position = Position { epoch: 9, after: 3 };
+    let outbox = Outbox::create(&home, &session(), "w".to_owned(), position).expect("created");
     assert_eq!((outbox.epoch(), outbox.last()), (9, 3));
 }
 
@@ -110,7 +110,7 @@ fn exited() -> EventKind<'static> {
 }
 
 #[test]
-fn what_became_of_the_last_run_is_in_the_files() {
+fn recovers_last_run() {
     let (_folder, home) = home();
     let outbox = open(&home);
     let options =
@@ -126,12 +126,12 @@ fn what_became_of_the_last_run_is_in_the_files() {
     drop(outbox);
 
     let outbox = open(&home);
-    let found = outbox.found().clone();
+    let found = outbox.recovered().clone();
     let run = found.run.expect("a run");
-    assert_eq!((found.last, found.orders), (envelope.seq(), 7));
+    assert_eq!((found.last, found.last_command), (envelope.seq(), 7));
     assert_eq!((run.agent.as_str(), run.events, run.prompt.as_deref()), ("codex", 2, Some("do it")));
     assert_eq!(run.agent_session.as_deref(), Some("conversation-7"));
-    assert!(run.is_broken_off() && !run.whole);
+    assert!(run.is_interrupted() && !run.is_complete);
     lines.clear();
     envelope.event(&event(3, exited()), &mut lines);
     let first = lines.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
@@ -139,20 +139,20 @@ fn what_became_of_the_last_run_is_in_the_files() {
     drop(outbox);
 
     let outbox = open(&home);
-    let run = outbox.found().run.clone().expect("a run");
-    assert!(run.exited.is_some() && !run.whole, "its result is missing: {run:?}");
+    let run = outbox.recovered().run.clone().expect("a run");
+    assert!(run.exited.is_some() && !run.is_complete, "its result is missing: {run:?}");
     outbox.append(&lines[first..]);
     drop(outbox);
 
     let outbox = open(&home);
-    assert!(outbox.found().run.as_ref().is_some_and(|run| run.whole) && !outbox.found().delivered);
-    outbox.delivered().expect("noted");
+    assert!(outbox.recovered().run.as_ref().is_some_and(|run| run.is_complete) && !outbox.recovered().delivered);
+    outbox.mark_delivered().expect("noted");
     drop(outbox);
-    assert!(open(&home).found().delivered);
+    assert!(open(&home).recovered().delivered);
 }
 
 #[test]
-fn a_message_that_no_hub_takes_is_left_out_and_said() {
+fn append_replaces_oversized_message() {
     let (_folder, home) = home();
     let outbox = open(&home);
     let long = "x".repeat(1 << 20);
@@ -161,13 +161,13 @@ fn a_message_that_no_hub_takes_is_left_out_and_said() {
     );
     outbox.append(text.as_bytes());
     outbox.sync().expect("synced");
-    let page = Pages::of(Arc::clone(&outbox)).page(1, 1, 1).expect("readable").expect("a page");
+    let page = PageReader::new(Arc::clone(&outbox)).read_page(1, 1, 1).expect("readable").expect("a page");
     let message: serde_json::Value = serde_json::from_slice(&page.lines).expect("JSON");
     assert!(message["seq"] == 1 && message["payload"]["text"].as_str().is_some_and(|text| text.contains("left out")));
 }
 
-/// Opens the log, says its epoch and what is durable, and writes until it is killed.
-fn write_for_ever(home: &Home) {
+/// Opens the outbox, prints its epoch and durable position, and appends until killed.
+fn append_until_killed(home: &Home) {
     let outbox = open(home);
     let mut stdout = std::io::stdout();
     writeln!(stdout, "\nepoch {}", outbox.epoch()).expect("the parent reads");
@@ -192,19 +192,19 @@ fn start(home: &Home) -> Child {
 #[test]
 fn epochs_and_messages_survive_kills() {
     if let Some(home) = std::env::var_os(WRITER) {
-        return write_for_ever(&Home::at(home));
+        return append_until_killed(&Home::at(home));
     }
     let (_folder, home) = home();
     let (mut epoch, mut synced) = (0, 0);
     for round in 0..25_usize {
         let mut child = start(&home);
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let said = lines.map_while(Result::ok).filter_map(|line| {
+        let reports = lines.map_while(Result::ok).filter_map(|line| {
             let (word, number) = line.split_once(' ')?;
             Some((word.to_owned(), number.parse::<u64>().ok()?))
         });
         let mut after = round % 5;
-        for (word, number) in said {
+        for (word, number) in reports {
             match word.as_str() {
                 "epoch" => {
                     assert!(number > epoch, "no epoch comes twice: {number} after {epoch}");

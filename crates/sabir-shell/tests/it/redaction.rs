@@ -1,12 +1,13 @@
-//! Recall and false positives of redaction, on a corpus that is generated here.
+//! Recall and false positives of redaction, on a generated corpus.
 //!
-//! `cargo nextest run redaction --no-capture` prints the figures of docs/redaction.md, with those of the repository's own files.
+//! `cargo nextest run redaction --no-capture` prints the numbers in docs/redaction.md for this corpus and the repository's
+//! files.
 
 use std::collections::BTreeMap;
 
 use sabir_shell::Redactor;
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -26,7 +27,7 @@ const B64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 const HEX: &str = "0123456789abcdef";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// One key of every form that services give out: the text that it stands in, and the part that must not be told.
+/// One key of each kind: name, text with the key, and the part that must be redacted.
 fn keys(n: &mut Numbers) -> Vec<(&'static str, String, String)> {
     let mut keys = Vec::new();
     let mut plain = |name, key: String| keys.push((name, key.clone(), key));
@@ -72,7 +73,7 @@ fn keys(n: &mut Numbers) -> Vec<(&'static str, String, String)> {
     keys
 }
 
-/// Texts that keys stand in.
+/// Contexts in which a key occurs.
 fn surroundings(key: &str) -> Vec<String> {
     let json = serde_json::to_string(&serde_json::json!({ "command": format!("run {key} now") })).expect("JSON");
     let twice = serde_json::to_string(&serde_json::json!({ "output": json })).expect("JSON");
@@ -93,12 +94,12 @@ fn recall() -> BTreeMap<&'static str, (u32, u32)> {
     let mut found: BTreeMap<&'static str, (u32, u32)> = BTreeMap::new();
     for _ in 0..200 {
         for (name, key, secret) in keys(&mut n) {
-            // What stands in JSON has its line feeds escaped; a line of the block must not be told either.
-            let telling = secret.lines().max_by_key(|line| line.len()).expect("a line").to_owned();
+            // JSON escapes line feeds, so check a single line of the block.
+            let longest_line = secret.lines().max_by_key(|line| line.len()).expect("a line").to_owned();
             for text in surroundings(&key) {
-                let told = redactor.text(&text);
+                let redacted = redactor.text(&text);
                 let entry = found.entry(name).or_default();
-                entry.0 += u32::from(!told.contains(&telling));
+                entry.0 += u32::from(!redacted.contains(&longest_line));
                 entry.1 += 1;
             }
         }
@@ -106,7 +107,7 @@ fn recall() -> BTreeMap<&'static str, (u32, u32)> {
     found
 }
 
-/// Texts without a secret that look like some.
+/// Texts that look like secrets but are not.
 fn innocent(n: &mut Numbers) -> Vec<(&'static str, String)> {
     let uuid = format!(
         "{}-{}-4{}-a{}-{}",
@@ -144,7 +145,7 @@ fn innocent(n: &mut Numbers) -> Vec<(&'static str, String)> {
 
 #[test]
 #[allow(clippy::print_stdout)]
-fn finds_keys_of_every_form() {
+fn redacts_keys_of_each_kind() {
     let found = recall();
     let (hits, all) = found.values().fold((0, 0), |sum, (hits, all)| (sum.0 + hits, sum.1 + all));
     for (name, (hits, all)) in &found {
@@ -156,7 +157,7 @@ fn finds_keys_of_every_form() {
 
 #[test]
 #[allow(clippy::print_stdout)]
-fn leaves_texts_that_look_like_keys() {
+fn keeps_texts_similar_to_keys() {
     let redactor = Redactor::new([]).expect("a redactor");
     let mut n = Numbers(7);
     let (mut wrong, mut count) = (Vec::new(), 0);

@@ -1,13 +1,13 @@
-//! Outboxes that are damaged: bits that flip, and messages that an earlier version cut at line breaks.
+//! Repair of outboxes with flipped bits, and with messages that an earlier version cut at line breaks.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabir_protocol::SessionId;
-use sabir_shell::courier::Ended;
-use sabir_shell::outbox::{Outbox, Pages, Place};
-use sabir_shell::sink::Sink;
+use sabir_shell::outbox::{Outbox, PageReader, Position};
+use sabir_shell::sink::StorageSink;
+use sabir_shell::uploader::DeliveryOutcome;
 use sabir_store::{Cursor, Home, Journal, Kind, Options};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,14 +20,14 @@ fn open(home: &Home) -> Arc<Outbox> {
     Arc::new(Outbox::open(home, &session()).expect("readable").expect("an outbox"))
 }
 
-/// A message with that number, which is one line.
+/// A single-line message with this sequence number.
 fn message(seq: u64) -> String {
     let payload = json!({ "text": format!("text of message {seq}") });
     json!({"sessionId": "s/1", "ts": "2026-01-02T03:04:05Z", "type": "log", "level": "info", "seq": seq, "payload": payload})
         .to_string()
 }
 
-/// The same over several lines, as arguments of a model are.
+/// A message over several lines, like tool arguments of a model.
 fn cut_message(seq: u64) -> String {
     let head = r#"{"sessionId":"s/1","ts":"2026-01-02T03:04:05Z","type":"tool_event","level":"info","#;
     format!(
@@ -39,11 +39,11 @@ fn append(outbox: &Outbox, line: &str) {
     outbox.append(format!("{line}\n").as_bytes());
 }
 
-/// All messages, as they are handed to those who deliver them.
+/// All messages, as read for delivery.
 fn messages(outbox: &Arc<Outbox>) -> Vec<Value> {
     outbox.sync().expect("synced");
-    let (mut pages, mut all) = (Pages::of(Arc::clone(outbox)), Vec::new());
-    while let Some(page) = pages.page(outbox.after() + 1 + all.len() as u64, 3, 10_000).expect("readable") {
+    let (mut pages, mut all) = (PageReader::new(Arc::clone(outbox)), Vec::new());
+    while let Some(page) = pages.read_page(outbox.after() + 1 + all.len() as u64, 3, 10_000).expect("readable") {
         let lines = page.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         all.extend(lines.map(|line| serde_json::from_slice::<Value>(line).expect("a line is JSON")));
     }
@@ -58,7 +58,7 @@ fn is_lost(message: &Value) -> bool {
     message["level"] == "error" && message["payload"]["text"].as_str().is_some_and(|text| text.contains("lost"))
 }
 
-/// An outbox as versions wrote it that cut messages at line breaks.
+/// An outbox of a version that cut messages at line breaks.
 fn earlier_outbox(home: &Home, messages: &[String]) {
     let folder = home.outbox("s/1").expect("a folder");
     let journal = Journal::open_in(&folder, Cursor::START, Options::default()).expect("open");
@@ -78,7 +78,7 @@ fn homes() -> (tempfile::TempDir, Home) {
 }
 
 #[test]
-fn messages_that_were_cut_at_line_breaks_are_joined() {
+fn joins_messages_cut_at_line_breaks() {
     let (_folder, home) = homes();
     earlier_outbox(&home, &[message(1), cut_message(2), cut_message(3), message(4), message(5), cut_message(6)]);
     let (repair, count) = Outbox::check(&home, &session()).expect("readable").expect("an outbox");
@@ -91,14 +91,14 @@ fn messages_that_were_cut_at_line_breaks_are_joined() {
     append(&outbox, &message(7));
     assert_eq!(messages(&outbox).len(), 7);
     drop(outbox);
-    // It is repaired once.
-    assert!(Outbox::check(&home, &session()).expect("readable").expect("an outbox").0.is_none());
+    // The repair is permanent.
+    assert!(Outbox::check(&home, &session()).expect("readable").expect("an outbox").0.is_empty());
     let outbox = open(&home);
-    assert!(outbox.repair().is_none() && messages(&outbox).len() == 7);
+    assert!(outbox.repair().is_empty() && messages(&outbox).len() == 7);
 }
 
 #[test]
-fn a_message_with_a_piece_missing_is_lost_and_named() {
+fn reports_message_with_missing_piece() {
     let (_folder, home) = homes();
     let mut cut = cut_message(2);
     cut.truncate(cut.len() - 6);
@@ -111,9 +111,9 @@ fn a_message_with_a_piece_missing_is_lost_and_named() {
 }
 
 #[test]
-fn what_is_no_message_never_enters_the_outbox() {
+fn append_replaces_invalid_lines() {
     let (_folder, home) = homes();
-    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Place::FIRST).expect("created");
+    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     append(&outbox, &message(1));
     append(&outbox, &format!("{}\n{}\n{}\n{}", cut_message(2), cut_message(3), message(4), message(5)));
     for wrong in ["not json", r#"{"seq":6}"#, &message(6).replace("s/1", "other"), "{\"a\":\"\u{1}\"}"] {
@@ -135,9 +135,9 @@ fn flip(path: &Path, at: usize) {
 }
 
 #[test]
-fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
+fn flipped_bit_loses_at_most_one_message() {
     let (_folder, home) = homes();
-    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Place::FIRST).expect("created");
+    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     (1..=5).for_each(|seq| append(&outbox, &message(seq)));
     drop(outbox);
     let outbox = open(&home);
@@ -145,14 +145,14 @@ fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
     drop(outbox);
     let folder = home.outbox("s/1").expect("a folder");
     let segments: Vec<_> = folder.segments().expect("segments").into_iter().map(|number| folder.segment(number)).collect();
-    let whole: Vec<Vec<u8>> = segments.iter().map(|path| std::fs::read(path).expect("a segment")).collect();
+    let original: Vec<Vec<u8>> = segments.iter().map(|path| std::fs::read(path).expect("a segment")).collect();
     let (mut with_loss, mut without) = (0, 0);
-    for (path, bytes) in segments.iter().zip(&whole) {
+    for (path, bytes) in segments.iter().zip(&original) {
         for at in (0..bytes.len()).step_by(7) {
             let (_copy, home) = homes();
             let copy = home.outbox("s/1").expect("a folder");
             std::fs::create_dir_all(copy.path()).expect("made");
-            for (path, bytes) in segments.iter().zip(&whole) {
+            for (path, bytes) in segments.iter().zip(&original) {
                 std::fs::write(copy.path().join(path.file_name().expect("a name")), bytes).expect("written");
             }
             flip(&copy.path().join(path.file_name().expect("a name")), at);
@@ -169,21 +169,21 @@ fn one_flipped_bit_loses_one_message_at_most_and_says_which() {
                 let want: Value = serde_json::from_str(&message(seq)).expect("JSON");
                 assert_eq!(all[usize::try_from(seq).expect("small") - 1], want, "byte {at} of {path:?}");
             }
-            assert_eq!(lost.is_empty(), outbox.repair().is_none(), "byte {at} of {path:?}: {:?}", outbox.repair());
+            assert_eq!(lost.is_empty(), outbox.repair().is_empty(), "byte {at} of {path:?}: {:?}", outbox.repair());
             *(if lost.is_empty() { &mut without } else { &mut with_loss }) += 1;
-            // The next opening finds nothing to repair, and goes on after what is there.
+            // The next opening needs no repair and continues after the last message.
             drop(outbox);
             let again = open(&home);
-            assert!(again.repair().is_none() && again.last() == all.len() as u64, "byte {at} of {path:?}");
+            assert!(again.repair().is_empty() && again.last() == all.len() as u64, "byte {at} of {path:?}");
         }
     }
     assert!(with_loss > 50 && without > 5, "{with_loss} {without}");
 }
 
 #[test]
-fn what_is_damaged_while_it_is_read_is_never_skipped() {
+fn reader_never_skips_damage() {
     let (_folder, home) = homes();
-    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Place::FIRST).expect("created");
+    let outbox = Outbox::create(&home, &session(), "w".to_owned(), Position::FIRST).expect("created");
     (1..=9).for_each(|seq| append(&outbox, &message(seq)));
     drop(outbox);
     let outbox = open(&home);
@@ -192,17 +192,17 @@ fn what_is_damaged_while_it_is_read_is_never_skipped() {
     let segment = home.outbox("s/1").expect("a folder").segment(1);
     let at = memchr::memmem::find(&std::fs::read(&segment).expect("a segment"), b"text of message 6").expect("it is there");
     flip(&segment, at);
-    let mut pages = Pages::of(Arc::clone(&outbox));
-    let page = pages.page(1, 100, 100_000).expect("the part before the damage").expect("a page");
+    let mut pages = PageReader::new(Arc::clone(&outbox));
+    let page = pages.read_page(1, 100, 100_000).expect("the part before the damage").expect("a page");
     assert_eq!((page.first, page.last()), (1, 5));
-    let failure = pages.page(6, 100, 100_000).expect_err("a record is missing");
+    let failure = pages.read_page(6, 100, 100_000).expect_err("a record is missing");
     assert!(failure.what.contains("damaged") && failure.hint.is_some(), "{failure:?}");
     drop((pages, outbox));
     assert_eq!(open(&home).repair().lost, [6..=6]);
 }
 
 #[test]
-fn an_outbox_without_its_beginning_is_refused_and_stays() {
+fn outbox_without_meta_is_refused_and_kept() {
     let (_folder, home) = homes();
     earlier_outbox(&home, &[message(1), message(2)]);
     let segment = home.outbox("s/1").expect("a folder").segment(1);
@@ -223,11 +223,11 @@ fn sha256(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A folder as the same versions wrote it.
-fn earlier_folder(kept: &Path, messages: &[String]) {
+/// A sink folder of the same version.
+fn earlier_folder(target: &Path, messages: &[String]) {
     let lines: Vec<&str> = messages.iter().flat_map(|message| message.lines()).collect();
     let bytes = lines.join("\n") + "\n";
-    let root = kept.join("sessions/s%2F1");
+    let root = target.join("sessions/s%2F1");
     std::fs::create_dir_all(root.join("log")).expect("made");
     std::fs::create_dir_all(root.join("epochs")).expect("made");
     std::fs::write(root.join("epochs/00000001.json"), json!({"writer": "earlier", "epoch": 1, "after": 0}).to_string())
@@ -237,46 +237,46 @@ fn earlier_folder(kept: &Path, messages: &[String]) {
     std::fs::write(root.join("messages.json"), &bytes).expect("written");
 }
 
-fn bring(sink: Sink, outbox: &Arc<Outbox>) -> Ended {
+fn deliver(sink: StorageSink, outbox: &Arc<Outbox>) -> DeliveryOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     outbox.sync().expect("synced");
     let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
     runtime.block_on(sink.run(Arc::clone(outbox), finished))
 }
 
-fn composed(kept: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(kept.join("sessions/s%2F1/messages.json")).expect("a log");
+fn compacted(target: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(target.join("sessions/s%2F1/messages.json")).expect("a log");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
 #[test]
-fn a_folder_with_cut_messages_is_written_again_from_the_outbox() {
+fn sink_with_cut_messages_is_rewritten_from_outbox() {
     let (folder, home) = homes();
-    let kept = folder.path().join("kept");
+    let target = folder.path().join("kept");
     let log = [message(1), message(2), cut_message(3), message(4)];
     earlier_outbox(&home, &log);
-    earlier_folder(&kept, &log);
+    earlier_folder(&target, &log);
     let outbox = open(&home);
     append(&outbox, &message(5));
-    let sink = Sink::folder(&kept, &session()).expect("a sink");
-    assert_eq!(bring(sink, &outbox), Ended::Delivered);
-    assert_eq!(composed(&kept), messages(&outbox));
+    let sink = StorageSink::folder(&target, &session()).expect("a sink");
+    assert_eq!(deliver(sink, &outbox), DeliveryOutcome::Delivered);
+    assert_eq!(compacted(&target), messages(&outbox));
 }
 
 #[test]
-fn a_folder_whose_messages_are_nowhere_else_says_what_is_lost() {
+fn sink_reports_lost_messages() {
     let (folder, home) = homes();
-    let kept = folder.path().join("kept");
-    earlier_folder(&kept, &[message(1), cut_message(2), message(3), message(4)]);
-    // Another machine goes on where the folder seems to end.
-    let sink = Sink::folder(&kept, &session()).expect("a sink");
+    let target = folder.path().join("kept");
+    earlier_folder(&target, &[message(1), cut_message(2), message(3), message(4)]);
+    // Another machine continues after the stored messages.
+    let sink = StorageSink::folder(&target, &session()).expect("a sink");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let place = runtime.block_on(sink.place()).expect("readable").expect("something is there");
-    let outbox = Arc::new(Outbox::create(&home, &session(), "w".to_owned(), place).expect("created"));
-    append(&outbox, &message(place.after + 1));
-    assert_eq!(bring(sink, &outbox), Ended::Delivered);
-    let all = composed(&kept);
+    let position = runtime.block_on(sink.start_position()).expect("readable").expect("something is there");
+    let outbox = Arc::new(Outbox::create(&home, &session(), "w".to_owned(), position).expect("created"));
+    append(&outbox, &message(position.after + 1));
+    assert_eq!(deliver(sink, &outbox), DeliveryOutcome::Delivered);
+    let all = compacted(&target);
     let numbers: Vec<u64> = all.iter().map(|message| message["seq"].as_u64().expect("a number")).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, place.after + 1]);
+    assert_eq!(numbers, [1, 2, 3, 4, position.after + 1]);
     assert_eq!(all.iter().map(is_lost).collect::<Vec<_>>(), [false, true, false, false, false]);
 }

@@ -1,4 +1,4 @@
-//! A bucket whose server answers 409 to a conditional create, with and without having stored the object.
+//! A bucket whose server answers 409 to a conditional create, with and without storing the object.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sabir_protocol::SessionId;
-use sabir_shell::courier::Ended;
-use sabir_shell::outbox::{Outbox, Place};
-use sabir_shell::sink::Sink;
+use sabir_shell::outbox::{Outbox, Position};
+use sabir_shell::sink::StorageSink;
+use sabir_shell::uploader::DeliveryOutcome;
 use sabir_store::Home;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What the server does to the create of a segment.
+/// Fault of a conditional create.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// Answers 409, and stores nothing.
+    /// Answers 409 and stores nothing.
     Conflict,
-    /// Stores the object, and answers 409.
+    /// Stores the object and answers 409.
     ConflictAfterStore,
 }
 
@@ -31,7 +31,7 @@ struct State {
     conflicts: usize,
 }
 
-/// As much of S3 as the sink asks for.
+/// The subset of S3 that the sink uses.
 struct Server {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -50,8 +50,8 @@ impl Server {
         server
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.state.lock().expect("the state"))
+    fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        access(&mut self.state.lock().expect("the state"))
     }
 }
 
@@ -87,7 +87,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     }
 }
 
-/// The status, the tag and size of the object, and the body.
+/// Status, ETag and size, and body.
 fn answer(state: &mut State, head: &str, is_conditional: bool, body: Vec<u8>) -> (u16, (usize, usize), Vec<u8>) {
     let mut words = head.split_whitespace();
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -139,19 +139,19 @@ fn message(seq: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Runs in a process of its own, because the variables of AWS are those of the process.
+/// Runs in a process of its own, because AWS variables are process-wide.
 #[test]
-fn a_conflict_counts_as_stored_only_if_the_object_is_there() {
+fn conflict_is_success_only_if_object_exists() {
     const ADDRESS: &str = "SABIR_TEST_S3_CONFLICT";
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     if std::env::var_os(ADDRESS).is_some() {
         let folder = tempfile::tempdir().expect("a folder");
-        let outbox = Outbox::create(&Home::at(folder.path()), &session(), "w".to_owned(), Place::FIRST).expect("created");
+        let outbox = Outbox::create(&Home::at(folder.path()), &session(), "w".to_owned(), Position::FIRST).expect("created");
         (1..=20).for_each(|seq| outbox.append(&message(seq)));
         outbox.sync().expect("synced");
-        let sink = Sink::bucket("logs", "team", &session()).expect("a sink");
+        let sink = StorageSink::bucket("logs", "team", &session()).expect("a sink");
         let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
-        assert_eq!(runtime.block_on(sink.run(Arc::new(outbox), finished)), Ended::Delivered);
+        assert_eq!(runtime.block_on(sink.run(Arc::new(outbox), finished)), DeliveryOutcome::Delivered);
         return;
     }
     runtime.block_on(async {
@@ -160,7 +160,7 @@ fn a_conflict_counts_as_stored_only_if_the_object_is_there() {
             let server = Server::start().await;
             server.with(|state| state.faults.clone_from(&faults));
             let output = tokio::process::Command::new(std::env::current_exe().expect("this program"))
-                .args(["--exact", "s3::a_conflict_counts_as_stored_only_if_the_object_is_there", "--nocapture"])
+                .args(["--exact", "s3::conflict_is_success_only_if_object_exists", "--nocapture"])
                 .env(ADDRESS, "yes")
                 .env("AWS_ENDPOINT_URL", format!("http://{}", server.address))
                 .env("AWS_ACCESS_KEY_ID", "test")
@@ -169,8 +169,8 @@ fn a_conflict_counts_as_stored_only_if_the_object_is_there() {
                 .output()
                 .await
                 .expect("it ends");
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{faults:?}: {}{told}", String::from_utf8_lossy(&output.stdout));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{faults:?}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
             server.with(|state| {
                 let want: Vec<u8> = (1..=20).flat_map(message).collect();
                 let find =

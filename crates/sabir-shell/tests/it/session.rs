@@ -1,4 +1,4 @@
-//! Whole sessions: prompts, orders, ends, and shells that come after others.
+//! Sessions: prompts, remote commands, completion and recovery.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use sabir_core::event::{EventKind, Final, Outcome, TextDelta};
 use sabir_core::export::Options;
 use sabir_protocol::{Order, OrderKind, SessionId};
-use sabir_shell::adapter::{Adapter, Context, Input, Refused, Work};
-use sabir_shell::courier::Status;
-use sabir_shell::shell::{AfterCrash, run};
-use sabir_shell::{Config, Failure, Hub, Outbox, Place, Redactor, Report};
+use sabir_shell::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
+use sabir_shell::session::{OnCrash, run};
+use sabir_shell::uploader::DeliveryStatus;
+use sabir_shell::{Failure, Hub, Outbox, Position, Redactor, SessionConfig, SessionReport};
 use sabir_store::Home;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -20,7 +20,7 @@ fn session() -> SessionId {
     "s-1".parse().expect("a session")
 }
 
-/// Says its prompt back; `wait` makes it wait to be cancelled.
+/// Answers with its prompt. A prompt that starts with `wait` waits for cancellation.
 #[derive(Clone)]
 struct Echo {
     cancelled: watch::Sender<bool>,
@@ -46,23 +46,23 @@ impl Adapter for Echo {
         "echo"
     }
 
-    fn on_init(&mut self, _: &Context) -> Result<(), Failure> {
+    fn on_init(&mut self, _: &AdapterContext) -> Result<(), Failure> {
         self.called("init");
         Ok(())
     }
 
-    fn accepts(&self, context: &Context, input: Input<'_>) -> Result<(), Refused> {
+    fn accepts(&self, context: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected> {
         match input {
-            Input::Prompt { .. } if context.busy => Err(Refused("busy".to_owned())),
-            Input::Prompt { .. } | Input::Permission { request_id: "q1", .. } => Ok(()),
-            Input::Permission { .. } => Err(Refused("no such question".to_owned())),
+            AgentInput::Prompt { .. } if context.busy => Err(InputRejected("busy".to_owned())),
+            AgentInput::Prompt { .. } | AgentInput::Permission { request_id: "q1", .. } => Ok(()),
+            AgentInput::Permission { .. } => Err(InputRejected("no such question".to_owned())),
         }
     }
 
-    fn on_input(&mut self, context: &Context, input: Input<'_>) -> Result<Option<Work>, Refused> {
+    fn on_input(&mut self, context: &AdapterContext, input: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected> {
         let text = match input {
-            Input::Prompt { text, .. } => text.to_owned(),
-            Input::Permission { allow, .. } => {
+            AgentInput::Prompt { text, .. } => text.to_owned(),
+            AgentInput::Permission { allow, .. } => {
                 self.called(format!("permission {allow}"));
                 return Ok(None);
             }
@@ -70,30 +70,30 @@ impl Adapter for Echo {
         self.called(format!("prompt {text}"));
         let (context, mut cancelled) = (context.clone(), self.cancelled.subscribe());
         Ok(Some(Box::pin(async move {
-            let mut run = context.begin("echo");
-            run.tell(EventKind::Text(TextDelta::new(text.as_str())));
+            let mut run = context.begin_run("echo");
+            run.emit(EventKind::Text(TextDelta::new(text.as_str())));
             if text.starts_with("wait") {
                 cancelled.wait_for(|cancelled| *cancelled).await.expect("somebody can cancel");
                 return run.end(Outcome::Cancelled, None);
             }
-            run.tell(EventKind::Final(Final::new(text)));
+            run.emit(EventKind::Final(Final::new(text)));
             run.end(Outcome::Completed, None)
         })))
     }
 
-    fn on_cancel(&mut self, _: &Context, reason: Option<&str>) {
+    fn on_cancel(&mut self, _: &AdapterContext, reason: Option<&str>) {
         self.called(format!("cancel {}", reason.unwrap_or("-")));
         self.cancelled.send_replace(true);
     }
 
-    fn on_shutdown(&mut self, _: &Context) {
+    fn on_shutdown(&mut self, _: &AdapterContext) {
         self.called("shutdown");
     }
 }
 
-fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
+fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> SessionConfig {
     let secrets = [("MY_SECRET".to_owned(), "hunter2-hunter2".to_owned())];
-    Config {
+    SessionConfig {
         session: session(),
         home: home.clone(),
         hub: hub.map(|hub| Hub::new(&hub.url(), &session(), None).expect("a hub")),
@@ -102,15 +102,15 @@ fn config(home: &Home, hub: Option<&FakeHub>, prompt: Option<&str>) -> Config {
         redactor: Arc::new(Redactor::new(secrets).expect("a redactor")),
         options: Options::default(),
         prompt: prompt.map(str::to_owned),
-        after_crash: AfterCrash::Report,
+        on_crash: OnCrash::Report,
         wait: prompt.map(|_| Duration::ZERO),
         flush: Duration::from_secs(30),
-        status: watch::Sender::new(Status::default()),
+        status: watch::Sender::new(DeliveryStatus::default()),
     }
 }
 
-/// A shell from its beginning to its end.
-async fn shell(config: Config, adapter: &mut Echo) -> Report {
+/// Runs a session to its end.
+async fn run_session(config: SessionConfig, adapter: &mut Echo) -> SessionReport {
     let (_stop, stopped) = mpsc::channel(1);
     Box::pin(run(config, adapter, stopped)).await.expect("it ends")
 }
@@ -134,12 +134,12 @@ fn order(number: u64, kind: OrderKind) -> Order {
 }
 
 #[test]
-fn a_prompt_is_run_told_without_its_secrets_and_delivered() {
+fn prompt_is_run_redacted_and_delivered() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("say hunter2-hunter2")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("say hunter2-hunter2")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
         assert_eq!(echo.calls(), ["init", "prompt say hunter2-hunter2", "shutdown"]);
@@ -154,7 +154,7 @@ fn a_prompt_is_run_told_without_its_secrets_and_delivered() {
 }
 
 #[test]
-fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
+fn commands_are_logged_first_and_executed_once() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
@@ -183,7 +183,7 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
             hub.until("the others are answered", |state| state.taken.len() == 5).await;
             let accepted: Vec<_> = hub.with(|state| state.taken.iter().map(|taken| taken["accepted"] == true).collect());
             assert_eq!(accepted, [true, false, false, true, false]);
-            // One that comes again is answered again, and that is all.
+            // A repeated command is only replied to.
             hub.with(|state| state.orders.extend([(6, order(6, OrderKind::Cancel))]));
             hub.until("the cancel is taken", |state| state.taken.len() == 6).await;
             hub.until("the run is over", |state| {
@@ -195,16 +195,17 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
         let (report, ()) = tokio::join!(session, people);
         assert_eq!(report.expect("it ends").done.map(|done| done.outcome), Some(Outcome::Cancelled));
         assert_eq!(*calls.lock().expect("calls"), ["init", "prompt wait here", "permission true", "cancel -", "shutdown"]);
-        let orders: Vec<u64> = hub.messages().iter().filter_map(|message| message["payload"]["meta"]["order"].as_u64()).collect();
-        assert_eq!(orders, [1, 2, 3, 4, 5, 6]);
+        let numbers: Vec<u64> =
+            hub.messages().iter().filter_map(|message| message["payload"]["meta"]["order"].as_u64()).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
 
-        // The next shell knows them, though the hub has forgotten the answers.
+        // The next runner knows the commands, although the hub lost the replies.
         hub.with(|state| {
             state.taken.clear();
             state.orders.extend([(1, prompt(1, "wait here")), (6, order(6, OrderKind::Cancel))]);
         });
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("another")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("another")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert_eq!(echo.calls(), ["init", "prompt another", "shutdown"]);
         hub.with(|state| assert_eq!(state.hellos.last().map(|hello| hello["orders"].clone()), Some(6.into())));
@@ -212,7 +213,7 @@ fn orders_are_in_the_log_before_they_are_acted_on_and_are_not_acted_on_twice() {
 }
 
 #[test]
-fn an_end_that_nobody_heard_is_delivered_later_and_the_prompt_is_not_run_again() {
+fn undelivered_end_is_delivered_without_rerun() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
@@ -220,48 +221,48 @@ fn an_end_that_nobody_heard_is_delivered_later_and_the_prompt_is_not_run_again()
         let mut echo = Echo::new();
         let mut first = config(&home, Some(&hub), Some("once"));
         first.flush = Duration::ZERO;
-        let report = shell(first, &mut echo).await;
+        let report = run_session(first, &mut echo).await;
         assert!(report.unsent > 0 && report.unsent == report.last, "{report:?}");
         hub.with(|state| state.stalled = false);
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("once")), &mut echo).await;
         assert_eq!(echo.calls(), ["init", "shutdown"]);
         assert!(report.earlier && report.unsent == 0 && report.done.is_some_and(|done| done.outcome == Outcome::Completed));
         assert!(types(&hub.messages()).contains(&"result".to_owned()));
-        // All was heard: the same words mean the same once more.
+        // Everything was delivered, so the same prompt is a new run.
         let mut echo = Echo::new();
-        shell(config(&home, Some(&hub), Some("once")), &mut echo).await;
+        run_session(config(&home, Some(&hub), Some("once")), &mut echo).await;
         assert_eq!(echo.calls(), ["init", "prompt once", "shutdown"]);
         hub.messages();
     });
 }
 
-/// What a shell leaves that is killed in the middle of a run.
-fn broken_off(home: &Home) {
-    let outbox = Arc::new(Outbox::create(home, &session(), Outbox::new_writer(), Place::FIRST).expect("created"));
+/// Leaves the outbox of a runner that was killed during a run.
+fn leave_interrupted_run(home: &Home) {
+    let outbox = Arc::new(Outbox::create(home, &session(), Outbox::new_writer(), Position::FIRST).expect("created"));
     let redactor = Arc::new(Redactor::new([]).expect("a redactor"));
-    let log = sabir_shell::Log::new(Arc::clone(&outbox), redactor, Options::default());
-    log.begin(Some("the work"));
-    let context = Context { session: session(), log, found: outbox.found().clone(), busy: true };
-    let mut run = context.begin("echo");
-    run.tell(EventKind::Text(TextDelta::new("half of ")));
+    let log = sabir_shell::SessionLog::new(Arc::clone(&outbox), redactor, Options::default());
+    log.begin_run(Some("the work"));
+    let context = AdapterContext { session: session(), log, recovered: outbox.recovered().clone(), busy: true };
+    let mut run = context.begin_run("echo");
+    run.emit(EventKind::Text(TextDelta::new("half of ")));
 }
 
 #[test]
-fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
+fn interrupted_run_follows_on_crash() {
     on_threads(async {
-        for (after_crash, prompt, calls) in [
-            (AfterCrash::Report, Some("the work"), &["init", "shutdown"][..]),
-            (AfterCrash::Report, None, &["init", "shutdown"]),
-            (AfterCrash::Again, Some("the work"), &["init", "prompt the work", "shutdown"]),
-            (AfterCrash::Resume, None, &["init", "prompt the work", "shutdown"]),
+        for (on_crash, prompt, calls) in [
+            (OnCrash::Report, Some("the work"), &["init", "shutdown"][..]),
+            (OnCrash::Report, None, &["init", "shutdown"]),
+            (OnCrash::Retry, Some("the work"), &["init", "prompt the work", "shutdown"]),
+            (OnCrash::Resume, None, &["init", "prompt the work", "shutdown"]),
         ] {
             let (_folder, home) = home();
-            broken_off(&home);
+            leave_interrupted_run(&home);
             let hub = FakeHub::start().await;
             let mut echo = Echo::new();
-            let config = Config { after_crash, wait: Some(Duration::ZERO), ..config(&home, Some(&hub), prompt) };
-            let report = shell(config, &mut echo).await;
+            let config = SessionConfig { on_crash, wait: Some(Duration::ZERO), ..config(&home, Some(&hub), prompt) };
+            let report = run_session(config, &mut echo).await;
             assert_eq!(echo.calls(), calls);
             let messages = hub.messages();
             let first = messages.iter().find(|message| message["type"] == "result").expect("a result");
@@ -282,19 +283,19 @@ fn a_run_that_was_broken_off_is_told_as_such_and_run_again_only_when_asked() {
 }
 
 #[test]
-fn a_damaged_log_is_delivered_with_its_loss() {
+fn damaged_outbox_is_delivered_with_loss() {
     on_threads(async {
         let (_folder, home) = home();
         let mut offline = config(&home, None, Some("work"));
         offline.flush = Duration::ZERO;
-        let before = shell(offline, &mut Echo::new()).await;
+        let before = run_session(offline, &mut Echo::new()).await;
         let segment = home.outbox("s-1").expect("a folder").segment(1);
         let mut bytes = std::fs::read(&segment).expect("a segment");
         let at = memchr::memmem::find(&bytes, br#""type":"prompt""#).expect("a message");
         bytes[at] ^= 4;
         std::fs::write(&segment, bytes).expect("written");
         let hub = FakeHub::start().await;
-        let report = shell(config(&home, Some(&hub), Some("more")), &mut Echo::new()).await;
+        let report = run_session(config(&home, Some(&hub), Some("more")), &mut Echo::new()).await;
         assert_eq!((report.unsent, report.refused, report.failure), (0, None, None));
         assert_eq!((report.repair.lost, report.repair.restored), (vec![2..=2], 0));
         let messages = hub.messages();
@@ -307,16 +308,16 @@ fn a_damaged_log_is_delivered_with_its_loss() {
 }
 
 #[test]
-fn a_refusal_ends_delivery_and_not_the_run() {
+fn refusal_ends_delivery_not_run() {
     on_threads(async {
         let (_folder, home) = home();
         let hub = FakeHub::start().await;
         hub.with(|state| state.faults.push_back(Fault::End("fenced")));
         let mut echo = Echo::new();
-        let report = shell(config(&home, Some(&hub), Some("work")), &mut echo).await;
+        let report = run_session(config(&home, Some(&hub), Some("work")), &mut echo).await;
         assert_eq!(report.done.map(|done| done.outcome), Some(Outcome::Completed));
         assert!(report.refused.is_some() && report.unsent == report.last, "{report:?}");
-        // A token that is not known is told before anything is run.
+        // An unknown token fails before the agent is started.
         let (_folder, home) = self::home();
         hub.with(|state| state.faults.push_back(Fault::Refuse("unauthorized", 401)));
         let mut echo = Echo::new();
@@ -327,7 +328,7 @@ fn a_refusal_ends_delivery_and_not_the_run() {
 }
 
 #[test]
-fn artifacts_are_told_and_brought_by_their_hash() {
+fn artifacts_are_announced_and_uploaded() {
     on_threads(async {
         let (folder, home) = home();
         let work = folder.path().join("work");
@@ -338,38 +339,38 @@ fn artifacts_are_told_and_brought_by_their_hash() {
         std::os::unix::fs::symlink("/etc/passwd", work.join("dist/link.txt")).expect("a link");
         let large = vec![7_u8; (8 << 20) + 5];
         std::fs::write(work.join("large.bin"), &large).expect("written");
-        let kept = folder.path().join("kept");
+        let target = folder.path().join("kept");
         let patterns = ["dist/*.txt".to_owned(), "large.*".to_owned()];
-        let sink = sabir_shell::Sink::folder(&kept, &session()).expect("a sink");
-        let files = sabir_shell::artifact::Files::new(work.clone(), &patterns).expect("patterns");
-        let config = Config { sink: Some(sink), files: Some(files), ..config(&home, None, Some("work")) };
-        let report = shell(config, &mut Echo::new()).await;
+        let sink = sabir_shell::StorageSink::folder(&target, &session()).expect("a sink");
+        let files = sabir_shell::artifact::ArtifactFinder::new(work.clone(), &patterns).expect("patterns");
+        let config = SessionConfig { sink: Some(sink), files: Some(files), ..config(&home, None, Some("work")) };
+        let report = run_session(config, &mut Echo::new()).await;
         assert_eq!((report.artifacts, report.sink), (vec![], None));
-        let log = std::fs::read_to_string(kept.join("sessions/s-1/messages.json")).expect("a log");
-        let told: Vec<Value> = log
+        let log = std::fs::read_to_string(target.join("sessions/s-1/messages.json")).expect("a log");
+        let announced: Vec<Value> = log
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .filter(|message: &Value| message["type"] == "artifact")
             .collect();
-        let one = &told[0]["payload"]["artifacts"][0];
+        let one = &announced[0]["payload"]["artifacts"][0];
         let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         assert_eq!(
-            (&one["path"], &one["sha256"], &one["bytes"], told.len()),
+            (&one["path"], &one["sha256"], &one["bytes"], announced.len()),
             (&"dist/a.txt".into(), &hello.into(), &5.into(), 2)
         );
-        assert_eq!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hello)).expect("its bytes"), b"hello");
-        let hash = told[1]["payload"]["artifacts"][0]["sha256"].as_str().expect("a hash");
-        assert!(std::fs::read(kept.join("sessions/s-1/artifacts").join(hash)).expect("its bytes") == large);
+        assert_eq!(std::fs::read(target.join("sessions/s-1/artifacts").join(hello)).expect("its bytes"), b"hello");
+        let hash = announced[1]["payload"]["artifacts"][0]["sha256"].as_str().expect("a hash");
+        assert!(std::fs::read(target.join("sessions/s-1/artifacts").join(hash)).expect("its bytes") == large);
     });
 }
 
 #[test]
-fn without_a_hub_the_log_stays_here() {
+fn without_hub_outbox_stays_local() {
     on_threads(async {
         let (_folder, home) = home();
         for _ in 0..2 {
             let mut echo = Echo::new();
-            let report = shell(config(&home, None, Some("work")), &mut echo).await;
+            let report = run_session(config(&home, None, Some("work")), &mut echo).await;
             assert!(report.last > 0 && report.unsent == 0 && echo.calls().len() == 3, "{report:?}");
         }
     });

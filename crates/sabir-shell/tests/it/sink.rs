@@ -1,4 +1,4 @@
-//! The log in a folder and in a bucket: what is there after lost answers, fenced writers and restarts.
+//! Delivery to folders and buckets: lost responses, fencing and restarts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use object_store::ObjectStoreExt as _;
 use object_store::aws::AmazonS3Builder;
 use sabir_protocol::{Code, SessionId};
-use sabir_shell::courier::Ended;
-use sabir_shell::outbox::{Outbox, Place};
-use sabir_shell::sink::Sink;
+use sabir_shell::outbox::{Outbox, Position};
+use sabir_shell::sink::StorageSink;
+use sabir_shell::uploader::DeliveryOutcome;
 use sabir_store::Home;
 use sabir_test_support::python::S3;
 use tokio::sync::watch;
@@ -33,17 +33,17 @@ fn write(outbox: &Outbox, count: u64) {
 fn open(home: &Path) -> Arc<Outbox> {
     let home = Home::at(home);
     let known = Outbox::open(&home, &session()).expect("readable");
-    Arc::new(known.unwrap_or_else(|| Outbox::create(&home, &session(), Outbox::new_writer(), Place::FIRST).expect("created")))
+    Arc::new(known.unwrap_or_else(|| Outbox::create(&home, &session(), Outbox::new_writer(), Position::FIRST).expect("created")))
 }
 
-/// Brings all that is in the log to the sink.
-async fn bring(sink: &Sink, outbox: &Arc<Outbox>) -> Ended {
+/// Delivers the outbox to the sink.
+async fn deliver(sink: &StorageSink, outbox: &Arc<Outbox>) -> DeliveryOutcome {
     outbox.sync().expect("synced");
     let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_secs(60)));
     sink.clone().run(Arc::clone(outbox), finished).await
 }
 
-/// Bytes of all parts, in order; and how many parts there are.
+/// Content of all parts, and their number.
 fn parts(folder: &Path) -> (Vec<u8>, usize) {
     let folder = folder.join("sessions/s%201");
     let names = std::iter::once("messages.json".to_owned()).chain((1..).map(|number| format!("messages-{number:04}.json")));
@@ -60,34 +60,34 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn a_folder_has_the_log_in_parts_over_restarts() {
+fn folder_has_compacted_parts_across_restarts() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let (home, kept) = (folder.path().join("home"), folder.path().join("kept"));
-        let sink = Sink::folder(&kept, &session()).expect("a sink").rolling_at(100_000);
+        let (home, target) = (folder.path().join("home"), folder.path().join("kept"));
+        let sink = StorageSink::folder(&target, &session()).expect("a sink").with_part_bytes(100_000);
         let mut last = 0;
         for round in 1..=4 {
             let outbox = open(&home);
             write(&outbox, 300);
-            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered, "round {round}");
+            assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered, "round {round}");
             last += 300;
-            let (bytes, count) = parts(&kept);
+            let (bytes, count) = parts(&target);
             assert!(bytes == messages(1..=last), "round {round}: {} bytes in {count} parts", bytes.len());
         }
-        let (bytes, count) = parts(&kept);
+        let (bytes, count) = parts(&target);
         assert!(count > 3 && count == bytes.len().div_ceil(100_000), "{count}");
-        // A sink that is new to a log gets all of it.
+        // A new sink receives the whole log.
         let other = folder.path().join("other");
-        let sink = Sink::folder(&other, &session()).expect("a sink");
-        assert_eq!(bring(&sink, &open(&home)).await, Ended::Delivered);
+        let sink = StorageSink::folder(&other, &session()).expect("a sink");
+        assert_eq!(deliver(&sink, &open(&home)).await, DeliveryOutcome::Delivered);
         assert!(parts(&other) == (messages(1..=last), 1));
-        assert_eq!(sink.place().await.expect("readable"), Some(Place { epoch: 6, after: last }));
+        assert_eq!(sink.start_position().await.expect("readable"), Some(Position { epoch: 6, after: last }));
     });
 }
 
 #[cfg(unix)]
 #[test]
-fn folder_and_its_files_are_owner_only() {
+fn folder_is_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     fn modes(folder: &std::path::Path, all: &mut Vec<(std::path::PathBuf, u32)>) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -100,20 +100,20 @@ fn folder_and_its_files_are_owner_only() {
     }
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let (home, kept) = (folder.path().join("home"), folder.path().join("kept"));
-        let own = kept.join("sessions/s%201");
+        let (home, target) = (folder.path().join("home"), folder.path().join("kept"));
+        let own = target.join("sessions/s%201");
         for round in 0..2 {
-            let sink = Sink::folder(&kept, &session()).expect("a sink");
+            let sink = StorageSink::folder(&target, &session()).expect("a sink");
             let outbox = open(&home);
             write(&outbox, 300);
-            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+            assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered);
             let mut all = Vec::new();
-            modes(&kept, &mut all);
+            modes(&target, &mut all);
             assert!(all.len() > 5, "{all:?}");
             for (path, mode) in all {
                 assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "round {round}: {}", path.display());
             }
-            // As an earlier version left it.
+            // Permissions that an earlier version set.
             for (path, mode) in [(own.clone(), 0o755), (own.join("log"), 0o755), (own.join("messages.json"), 0o644)] {
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
             }
@@ -122,91 +122,91 @@ fn folder_and_its_files_are_owner_only() {
 }
 
 #[test]
-fn who_comes_later_fences_who_was_there_before() {
+fn later_writer_fences_earlier() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = folder.path().join("kept");
-        let sink = Sink::folder(&kept, &session()).expect("a sink");
+        let target = folder.path().join("kept");
+        let sink = StorageSink::folder(&target, &session()).expect("a sink");
         let first = open(&folder.path().join("first"));
         write(&first, 10);
-        assert_eq!(bring(&sink, &first).await, Ended::Delivered);
-        // Another machine goes on after what is there.
-        let place = sink.place().await.expect("readable").expect("something is there");
-        assert_eq!(place, Place { epoch: 2, after: 10 });
-        let second = Outbox::create(&Home::at(folder.path().join("second")), &session(), Outbox::new_writer(), place);
+        assert_eq!(deliver(&sink, &first).await, DeliveryOutcome::Delivered);
+        // Another machine continues after the stored messages.
+        let position = sink.start_position().await.expect("readable").expect("something is there");
+        assert_eq!(position, Position { epoch: 2, after: 10 });
+        let second = Outbox::create(&Home::at(folder.path().join("second")), &session(), Outbox::new_writer(), position);
         let second = Arc::new(second.expect("created"));
         write(&second, 5);
-        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
+        assert_eq!(deliver(&sink, &second).await, DeliveryOutcome::Delivered);
         write(&first, 20);
-        let ended = bring(&sink, &first).await;
-        assert!(matches!(&ended, Ended::Refused(refusal) if refusal.code == Code::Fenced), "{ended:?}");
+        let outcome = deliver(&sink, &first).await;
+        assert!(matches!(&outcome, DeliveryOutcome::Refused(refusal) if refusal.code == Code::Fenced), "{outcome:?}");
         write(&second, 5);
-        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
-        assert!(parts(&kept).0 == messages(1..=20));
+        assert_eq!(deliver(&sink, &second).await, DeliveryOutcome::Delivered);
+        assert!(parts(&target).0 == messages(1..=20));
     });
 }
 
 #[test]
-fn what_was_made_before_an_answer_was_lost_is_ours() {
+fn claim_and_segments_survive_lost_responses() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = folder.path().join("kept");
-        let sink = Sink::folder(&kept, &session()).expect("a sink");
+        let target = folder.path().join("kept");
+        let sink = StorageSink::folder(&target, &session()).expect("a sink");
         let outbox = open(&folder.path().join("home"));
         write(&outbox, 10);
         for _ in 0..3 {
-            // The claim and the segment are there; nobody told us.
-            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+            // The claim and the segment are stored, but their responses were lost.
+            assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered);
         }
         write(&outbox, 10);
-        assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
-        assert!(parts(&kept).0 == messages(1..=20));
-        let segments = std::fs::read_dir(kept.join("sessions/s%201/log")).expect("a folder").count();
+        assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered);
+        assert!(parts(&target).0 == messages(1..=20));
+        let segments = std::fs::read_dir(target.join("sessions/s%201/log")).expect("a folder").count();
         assert_eq!(segments, 2);
     });
 }
 
 #[test]
-fn what_is_not_there_in_time_is_counted() {
+fn unsent_messages_are_counted() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let sink = Sink::folder(&folder.path().join("kept"), &session()).expect("a sink");
+        let sink = StorageSink::folder(&folder.path().join("kept"), &session()).expect("a sink");
         let outbox = open(&folder.path().join("home"));
         write(&outbox, 10);
-        // The folder is gone, and a file stands in its place.
+        // A file replaces the folder.
         std::fs::remove_dir_all(folder.path().join("kept")).expect("removed");
         std::fs::write(folder.path().join("kept"), "x").expect("written");
         let (_finish, finished) = watch::channel(Some(Instant::now()));
-        assert_eq!(sink.run(Arc::clone(&outbox), finished).await, Ended::Unsent(10));
+        assert_eq!(sink.run(Arc::clone(&outbox), finished).await, DeliveryOutcome::Unsent(10));
     });
 }
 
 #[test]
-fn only_the_composed_log_is_missing() {
+fn missing_compaction_is_reported() {
     runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = folder.path().join("kept");
+        let target = folder.path().join("kept");
         let outbox = open(&folder.path().join("home"));
         write(&outbox, 10);
         // No file can have this name.
-        std::fs::create_dir_all(kept.join("sessions/s%201/messages.json/x")).expect("made");
-        // However slow the disk is, there is a time in which the segment gets there.
-        let mut ended = Ended::Unsent(10);
+        std::fs::create_dir_all(target.join("sessions/s%201/messages.json/x")).expect("made");
+        // Increase the timeout until the segment is stored, however slow the disk is.
+        let mut outcome = DeliveryOutcome::Unsent(10);
         for doubled in 0..9 {
             let (_finish, finished) = watch::channel(Some(Instant::now() + Duration::from_millis(200 << doubled)));
-            let sink = Sink::folder(&kept, &session()).expect("a sink");
-            ended = sink.run(Arc::clone(&outbox), finished).await;
-            if ended != Ended::Unsent(10) {
+            let sink = StorageSink::folder(&target, &session()).expect("a sink");
+            outcome = sink.run(Arc::clone(&outbox), finished).await;
+            if outcome != DeliveryOutcome::Unsent(10) {
                 break;
             }
         }
-        assert_eq!(ended, Ended::Unsent(0));
+        assert_eq!(outcome, DeliveryOutcome::Unsent(0));
     });
 }
 
-/// Runs in a process of its own (as nextest does it), because the variables of AWS are those of the process.
+/// Runs in a process of its own, because AWS variables are process-wide.
 #[test]
-fn a_bucket_has_the_log_too() {
+fn bucket_has_compacted_log() {
     const INSIDE: &str = "SABIR_TEST_BUCKET";
     if std::env::var_os(INSIDE).is_some() {
         return in_a_bucket();
@@ -214,7 +214,7 @@ fn a_bucket_has_the_log_too() {
     let Some(s3) = S3::start(Path::new(env!("CARGO_TARGET_TMPDIR"))) else { return };
     s3.ask("s3.create_bucket(Bucket='logs')");
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "sink::a_bucket_has_the_log_too", "--nocapture"])
+        .args(["--exact", "sink::bucket_has_compacted_log", "--nocapture"])
         .env(INSIDE, "yes")
         .env("AWS_ENDPOINT_URL", format!("http://{}", s3.address))
         .env("AWS_ACCESS_KEY_ID", "test")
@@ -227,17 +227,17 @@ fn a_bucket_has_the_log_too() {
 
 fn in_a_bucket() {
     runtime().block_on(async {
-        let sink = Sink::bucket("logs", "team/a", &session()).expect("a sink").rolling_at(50_000);
+        let sink = StorageSink::bucket("logs", "team/a", &session()).expect("a sink").with_part_bytes(50_000);
         let folder = tempfile::tempdir().expect("a folder");
         let home = folder.path().join("home");
         let mut last = 0;
         for _ in 0..3 {
             let outbox = open(&home);
             write(&outbox, 200);
-            assert_eq!(bring(&sink, &outbox).await, Ended::Delivered);
+            assert_eq!(deliver(&sink, &outbox).await, DeliveryOutcome::Delivered);
             last += 200;
         }
-        assert_eq!(sink.place().await.expect("readable"), Some(Place { epoch: 4, after: last }));
+        assert_eq!(sink.start_position().await.expect("readable"), Some(Position { epoch: 4, after: last }));
         let store = AmazonS3Builder::from_env().with_allow_http(true).with_bucket_name("logs").build().expect("a store");
         let mut bytes = Vec::new();
         for number in 0.. {
@@ -249,17 +249,17 @@ fn in_a_bucket() {
         assert!(bytes == messages(1..=last), "{} bytes", bytes.len());
         // Another machine fences this one.
         let first = open(&home);
-        let place = sink.place().await.expect("readable").expect("something is there");
+        let position = sink.start_position().await.expect("readable").expect("something is there");
         let second = Outbox::create(
             &Home::at(folder.path().join("second")),
             &session(),
             Outbox::new_writer(),
-            Place { epoch: place.epoch + 1, ..place },
+            Position { epoch: position.epoch + 1, ..position },
         );
         let second = Arc::new(second.expect("created"));
         write(&second, 5);
-        assert_eq!(bring(&sink, &second).await, Ended::Delivered);
+        assert_eq!(deliver(&sink, &second).await, DeliveryOutcome::Delivered);
         write(&first, 5);
-        assert!(matches!(bring(&sink, &first).await, Ended::Refused(refusal) if refusal.code == Code::Fenced));
+        assert!(matches!(deliver(&sink, &first).await, DeliveryOutcome::Refused(refusal) if refusal.code == Code::Fenced));
     });
 }

@@ -14,7 +14,7 @@ use sabir_core::event::{Event, RunId};
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Controller, Sink};
+use sabir_run::{CancelHandle, RunSink};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
@@ -61,24 +61,24 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
     start::protect_secrets(&[]);
     let journaled = journal::wanted(arguments.no_journal);
     let jobs = read(arguments, journaled)?;
-    sabir_run::supervise::take_in_orphans(true);
-    let controller = Controller::default();
+    sabir_run::supervisor::set_subreaper(true);
+    let cancel = CancelHandle::default();
     let live = Rc::new(Live::start(false, {
-        let controller = controller.clone();
+        let cancel = cancel.clone();
         move || {
-            controller.cancel();
+            cancel.cancel();
         }
     }));
     let runtime = super::run::runtime()?;
     let worst = Rc::new(RefCell::new(Exit::Completed));
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let signals = tokio::spawn(super::run::listen(controller.clone()));
+        let signals = tokio::spawn(super::run::listen(cancel.clone()));
         let room = Rc::new(Semaphore::new(usize::from(arguments.jobs)));
         let mut running = Vec::new();
         for job in jobs {
             let (room, live, worst) = (Rc::clone(&room), Rc::clone(&live), Rc::clone(&worst));
-            let (control, to) = (controller.control(), arguments.to.clone());
+            let (token, to) = (cancel.token(), arguments.to.clone());
             running.push(tokio::task::spawn_local(async move {
                 let Ok(_place) = room.acquire().await else { return };
                 let output = Output::new(&to, Options::default());
@@ -92,11 +92,11 @@ pub(crate) fn run(arguments: &BatchArguments) -> Result<Exit, Failure> {
                 let exit = match recorded {
                     Ok((plan, recording)) => {
                         sink.recording = recording;
-                        let ended = sabir_run::run(plan, control, &mut sink).await;
+                        let ended = sabir_run::run(plan, token, &mut sink).await;
                         if ended.killed { Exit::Killed } else { Exit::of(ended.outcome, ended.cause) }
                     }
                     Err(failure) => {
-                        sabir_run::supervise::never_began(Arc::clone(job.agent), job.run_id, &failure.what, &mut sink);
+                        sabir_run::supervisor::report_start_failure(Arc::clone(job.agent), job.run_id, &failure.what, &mut sink);
                         failure.exit
                     }
                 };
@@ -188,7 +188,7 @@ struct Shared {
     buffer: Vec<u8>,
 }
 
-impl Sink for Shared {
+impl RunSink for Shared {
     fn event(&mut self, event: &Event<'_>) {
         self.output.event_and_record(event, &mut self.buffer, &mut self.recording);
     }
@@ -197,12 +197,12 @@ impl Sink for Shared {
         self.recording.line(line, source, at);
     }
 
-    fn idle(&mut self) {
+    fn flush(&mut self) {
         self.live.write(std::mem::take(&mut self.buffer));
         self.recording.idle();
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.live.poll_room(context));
         self.recording.poll_room(context)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sabir_core::agent::Agent;
 use sabir_core::launch::Program;
-use sabir_run::probe::{self, Found};
+use sabir_run::probe::{self, Installation};
 use serde::Serialize;
 
 use super::agents;
@@ -22,7 +22,7 @@ struct Checked {
     title: &'static str,
     ready: bool,
     #[serde(flatten)]
-    found: Found,
+    found: Installation,
     next: Option<String>,
 }
 
@@ -34,14 +34,14 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     };
     let checked = super::run::runtime()?.block_on(async {
         // Programs take a while to say their version; all are asked at once.
-        let asked: Vec<_> = chosen.iter().map(|agent| (*agent, tokio::spawn(probe::find(agent)))).collect();
+        let asked: Vec<_> = chosen.iter().map(|agent| (*agent, tokio::spawn(probe::inspect(agent)))).collect();
         let mut checked = Vec::new();
         for (agent, found) in asked {
             let found = found.await.map_err(|error| Failure::io("looking for an agent failed", &std::io::Error::other(error)))?;
             checked.push(Checked {
                 id: agent.id.as_str(),
                 title: &agent.title,
-                ready: found.ready(agent),
+                ready: found.is_ready(agent),
                 next: next(agent, &found),
                 found,
             });
@@ -82,14 +82,14 @@ fn row(checked: &Checked) -> Vec<String> {
 }
 
 /// What the user should do about an agent.
-fn next(agent: &Agent, found: &Found) -> Option<String> {
+fn next(agent: &Agent, found: &Installation) -> Option<String> {
     if let Some(file) = &found.not_executable {
         return Some(format!("chmod +x {}", file.display()));
     }
     if found.program.is_none() {
         return Some(agent.launch.install.clone().into_owned());
     }
-    if !found.ready(agent) {
+    if !found.is_ready(agent) {
         return Some(format!("log in with its own command, or set {}", agent.launch.keys.join(" or ")));
     }
     if found.version.is_some() && !found.recorded && !agent.launch.recorded_versions.is_empty() {

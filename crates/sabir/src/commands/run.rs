@@ -11,7 +11,7 @@ use sabir_core::event::{Event, RunId};
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Controller, Ended, Plan, Sink};
+use sabir_run::{CancelHandle, RunConfig, RunOutcome, RunSink};
 
 use super::agents;
 use crate::cli::{AskArguments, RunArguments};
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let raw = arguments.raw.as_deref().map(Raw::create).transpose()?;
     let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(agent, id)).transpose()?;
     let ask = AskArguments { resume, ..arguments.ask.clone() };
-    sabir_run::supervise::take_in_orphans(true);
+    sabir_run::supervisor::set_subreaper(true);
     runtime()?.block_on(async {
         let plan = match start::plan(agent, &prompt, &extra, &ask, run_id.clone()).await {
             Ok(plan) => plan,
@@ -69,26 +69,26 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::io("starting the event loop failed", &error))
 }
 
-async fn go(plan: Plan, output: Output, recording: Recording, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
+async fn go(plan: RunConfig, output: Output, recording: Recording, raw: Option<Raw>, tell: bool) -> Result<Exit, Failure> {
     let agent = Arc::clone(&plan.agent);
-    let controller = Controller::default();
-    let control = controller.control();
+    let cancel = CancelHandle::default();
+    let token = cancel.token();
     let moving = matches!(output, Output::Human(_));
     let live = Live::start(moving, {
-        let controller = controller.clone();
+        let cancel = cancel.clone();
         // Nobody reads any more, so nobody waits for the end of the run.
         move || {
-            controller.cancel();
+            cancel.cancel();
         }
     });
-    let signals = tokio::spawn(listen(controller));
+    let signals = tokio::spawn(listen(cancel));
     let mut sink = Printed { output, live, recording, raw, reason: Reason::default(), buffer: Vec::new() };
-    let ended = sabir_run::run(plan, control, &mut sink).await;
+    let ended = sabir_run::run(plan, token, &mut sink).await;
     signals.abort();
     let Printed { output, live, recording, raw, reason, mut buffer } = sink;
     let written = output.end(&mut onto(&mut buffer));
     live.write(buffer);
-    let Ended { end, outcome, cause, killed } = ended;
+    let RunOutcome { end, outcome, cause, killed, .. } = ended;
     let exit = if killed { Exit::Killed } else { Exit::of(outcome, cause) };
     let kept = recording.end().finish(exit);
     live.finish().and(written)?;
@@ -115,7 +115,7 @@ fn not_started(agent: &'static Arc<Agent>, run_id: RunId, failure: Failure, outp
     let live = Live::start(false, || ());
     let (recording, reason) = (Recording::default(), Reason::default());
     let mut sink = Printed { output, live, recording, raw: None, reason, buffer: Vec::new() };
-    sabir_run::supervise::never_began(Arc::clone(agent), run_id, &failure.what, &mut sink);
+    sabir_run::supervisor::report_start_failure(Arc::clone(agent), run_id, &failure.what, &mut sink);
     let Printed { output, live, mut buffer, .. } = sink;
     output.end(&mut onto(&mut buffer))?;
     live.write(buffer);
@@ -124,11 +124,11 @@ fn not_started(agent: &'static Arc<Agent>, run_id: RunId, failure: Failure, outp
 }
 
 /// Turns signals to this process into a stop of the runs: the first asks, the second kills.
-pub(crate) async fn listen(controller: Controller) {
+pub(crate) async fn listen(cancel: CancelHandle) {
     let Some(mut signals) = sabir_run::signals::Signals::new() else { return };
     loop {
         signals.next().await;
-        if !controller.cancel() {
+        if !cancel.cancel() {
             print::note("stopping; Ctrl-C again kills");
         }
     }
@@ -196,7 +196,7 @@ struct Printed {
     buffer: Vec<u8>,
 }
 
-impl Sink for Printed {
+impl RunSink for Printed {
     fn event(&mut self, event: &Event<'_>) {
         self.reason.event(event);
         self.output.event_and_record(event, &mut self.buffer, &mut self.recording);
@@ -212,7 +212,7 @@ impl Sink for Printed {
         }
     }
 
-    fn idle(&mut self) {
+    fn flush(&mut self) {
         self.live.write(std::mem::take(&mut self.buffer));
         if let Some(meter) = self.output.meter() {
             self.live.meter(meter);
@@ -220,7 +220,7 @@ impl Sink for Printed {
         self.recording.idle();
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.live.poll_room(context));
         self.recording.poll_room(context)
     }

@@ -13,13 +13,13 @@ use sabir_core::export::Options;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
-use sabir_run::{Pass, Sink};
-use sabir_shell::adapter::{Ask, Planned, Planner};
-use sabir_shell::artifact::Files;
-use sabir_shell::courier::Status;
-use sabir_shell::failure::Kind;
-use sabir_shell::shell::{AfterCrash, refused};
-use sabir_shell::{AgentAdapter, Config, Hub, Redactor, Report, SessionId, Sink as LogSink, Token};
+use sabir_run::{EnvRule, RunSink};
+use sabir_shell::adapter::{PlannedRun, PromptRequest, RunPlanner};
+use sabir_shell::artifact::ArtifactFinder;
+use sabir_shell::error::Kind;
+use sabir_shell::session::{OnCrash, refused};
+use sabir_shell::uploader::DeliveryStatus;
+use sabir_shell::{AgentAdapter, BearerToken, Hub, Redactor, SessionConfig, SessionId, SessionReport, StorageSink};
 use sabir_store::Home;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
@@ -75,17 +75,17 @@ pub(crate) fn run(arguments: &ShellArguments) -> Result<Exit, Failure> {
     let resume = arguments.ask.resume.as_deref().map(|id| past::resumed(task.agent, id)).transpose()?;
     let ask = AskArguments { resume, ..arguments.ask.clone() };
     let mut adapter = AgentAdapter::new(Arc::clone(task.agent), planner(arguments, ask, &task));
-    sabir_run::supervise::take_in_orphans(true);
+    sabir_run::supervisor::set_subreaper(true);
     // What is delivered is packed and sent by other threads than the one that reads the agent.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("starting the event loop failed", &error))?;
     let (json, agent, session) = (arguments.json, task.agent, config.session.clone());
-    let watched = config.hub.as_ref().map(|hub| (hub.name(), config.status.subscribe()));
+    let watched = config.hub.as_ref().map(|hub| (hub.host(), config.status.subscribe()));
     let report = runtime.block_on(async {
         let (ask, stop) = mpsc::channel(4);
         let signals = tokio::spawn(listen(ask));
         let telling = watched.map(|(name, status)| tokio::spawn(tell(name, status, json)));
-        let report = Box::pin(sabir_shell::shell::run(config, &mut adapter, stop)).await;
+        let report = Box::pin(sabir_shell::session::run(config, &mut adapter, stop)).await;
         signals.abort();
         if let Some(telling) = telling {
             telling.abort();
@@ -113,7 +113,7 @@ fn task(arguments: &ShellArguments) -> Result<Task, Failure> {
     Ok(Task { agent: agents::find(&name)?, prompt, extra: words.collect() })
 }
 
-fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
+fn config(arguments: &ShellArguments, task: &Task) -> Result<SessionConfig, Failure> {
     let session = match given(arguments.session.as_ref(), "SESSION_ID") {
         Some(text) => text.parse::<SessionId>().map_err(|error| Failure::usage(error.to_string()).hint("--session names it"))?,
         None => {
@@ -127,7 +127,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
     let hub = given(arguments.hub.as_ref(), "WS_URL").map(|address| Hub::new(&address, &session, token)).transpose()?;
     let insecure = arguments.insecure || given(None, "WS_INSECURE").is_some_and(|value| value != "0");
     if let Some(hub) = hub.as_ref().filter(|hub| hub.exposes_token() && !insecure) {
-        return Err(exposed(&hub.name()).hint("use wss://, or --insecure (WS_INSECURE=1) where the network is trusted"));
+        return Err(exposed(&hub.host()).hint("use wss://, or --insecure (WS_INSECURE=1) where the network is trusted"));
     }
     if hub.is_none() && task.prompt.is_none() {
         let hint = "give one after the agent, or --hub (WS_URL) so that it can come from there";
@@ -140,7 +140,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
         job_id: given(None, "WORKFLOW_ID"),
         ..Options::default()
     };
-    Ok(Config {
+    Ok(SessionConfig {
         home: Home::find().map_err(sabir_shell::Failure::from)?,
         hub,
         sink: sink(arguments, &session)?,
@@ -148,14 +148,14 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<Config, Failure> {
         redactor,
         options,
         prompt: task.prompt.clone(),
-        after_crash: match arguments.after_crash.as_str() {
-            "resume" => AfterCrash::Resume,
-            "again" => AfterCrash::Again,
-            _ => AfterCrash::Report,
+        on_crash: match arguments.after_crash.as_str() {
+            "resume" => OnCrash::Resume,
+            "again" => OnCrash::Retry,
+            _ => OnCrash::Report,
         },
         wait: arguments.wait.or_else(|| task.prompt.as_ref().map(|_| std::time::Duration::ZERO)),
         flush: arguments.flush,
-        status: watch::Sender::new(Status::default()),
+        status: watch::Sender::new(DeliveryStatus::default()),
         session,
     })
 }
@@ -165,16 +165,16 @@ pub(crate) fn exposed(host: &str) -> Failure {
     Failure::usage(format!("refusing to send the token to {host} without encryption"))
 }
 
-fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<LogSink>, Failure> {
+fn sink(arguments: &ShellArguments, session: &SessionId) -> Result<Option<StorageSink>, Failure> {
     if let Some(folder) = &arguments.log_folder {
-        return Ok(Some(LogSink::folder(folder, session)?));
+        return Ok(Some(StorageSink::folder(folder, session)?));
     }
     let bucket = given(arguments.s3_bucket.as_ref(), "S3_BUCKET");
     let prefix = given(arguments.s3_prefix.as_ref(), "S3_PREFIX").unwrap_or_default();
-    Ok(bucket.map(|bucket| LogSink::bucket(&bucket, &prefix, session)).transpose()?)
+    Ok(bucket.map(|bucket| StorageSink::bucket(&bucket, &prefix, session)).transpose()?)
 }
 
-fn files(arguments: &ShellArguments) -> Result<Option<Files>, Failure> {
+fn files(arguments: &ShellArguments) -> Result<Option<ArtifactFinder>, Failure> {
     if arguments.artifact.is_empty() {
         return Ok(None);
     }
@@ -182,10 +182,10 @@ fn files(arguments: &ShellArguments) -> Result<Option<Files>, Failure> {
         Some(folder) => folder.clone(),
         None => std::env::current_dir().map_err(|error| Failure::usage(format!("there is no working folder: {error}")))?,
     };
-    Ok(Some(Files::new(root, &arguments.artifact)?))
+    Ok(Some(ArtifactFinder::new(root, &arguments.artifact)?))
 }
 
-fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
+fn token(file: Option<&Path>) -> Result<Option<BearerToken>, Failure> {
     let text = match file {
         Some(path) => {
             let read = std::fs::read_to_string(path);
@@ -194,16 +194,16 @@ fn token(file: Option<&Path>) -> Result<Option<Token>, Failure> {
         }
         None => given(None, TOKEN),
     };
-    Ok(text.map(|text| Token::new(&text)).transpose()?)
+    Ok(text.map(|text| BearerToken::new(&text)).transpose()?)
 }
 
 /// What is known to be secret: variables whose names say so, those that are named, and what a file has.
-fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(String, String)>, Failure> {
+fn secrets(arguments: &ShellArguments, token: Option<&BearerToken>) -> Result<Vec<(String, String)>, Failure> {
     let own = sabir_run::secrets::variables()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-    let set = arguments.ask.env.iter().filter_map(|pass| match pass {
-        Pass::Set(name, value) => Some((name.clone(), value.clone())),
-        Pass::Through(_) => None,
+    let set = arguments.ask.env.iter().filter_map(|rule| match rule {
+        EnvRule::Set(name, value) => Some((name.clone(), value.clone())),
+        EnvRule::Inherit(_) => None,
     });
     let all: Vec<(String, String)> = own.chain(set).collect();
     let named = all.iter().filter(|(name, value)| arguments.secret.contains(name) && !value.is_empty()).cloned();
@@ -219,14 +219,14 @@ fn secrets(arguments: &ShellArguments, token: Option<&Token>) -> Result<Vec<(Str
 }
 
 /// Plans the runs of the agent as `sabir run` does.
-fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planner {
+fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> RunPlanner {
     let (agent, extra, keep_raw) = (task.agent, Rc::new(task.extra.clone()), arguments.keep_raw);
     // Several agents use these keys for models. Keys for a bucket are for the shell.
     let bucket_keys = if given(arguments.s3_bucket.as_ref(), "S3_BUCKET").is_some() { &BUCKET_KEYS[..] } else { &[] };
-    let is_wanted = |name: &str| ask.env.iter().any(|pass| pass.names(name));
+    let is_wanted = |name: &str| ask.env.iter().any(|rule| rule.applies_to(name));
     let withheld: Vec<&str> = [TOKEN].into_iter().chain(bucket_keys.iter().copied().filter(|name| !is_wanted(name))).collect();
     let ask = Rc::new(ask);
-    Box::new(move |wanted: Ask| {
+    Box::new(move |wanted: PromptRequest| {
         let (extra, ask, withheld) = (Rc::clone(&extra), Rc::clone(&ask), withheld.clone());
         Box::pin(async move {
             let mut ask = AskArguments::clone(&ask);
@@ -237,12 +237,12 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planne
             let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
             // The agent does not speak to the hub, nor to the bucket.
             withheld.iter().for_each(|name| plan.environment.remove(name));
-            let also: Option<Box<dyn Sink>> = if keep_raw {
+            let also: Option<Box<dyn RunSink>> = if keep_raw {
                 Some(Box::new(Kept(Some(Recording::begin(&plan, ResultOptions::default()).map_err(failed)?))))
             } else {
                 None
             };
-            Ok(Planned { plan, also })
+            Ok(PlannedRun { config: plan, observer: also })
         })
     })
 }
@@ -250,7 +250,7 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> Planne
 /// The journal of a run on this machine, which has everything as it was.
 struct Kept(Option<Recording>);
 
-impl Sink for Kept {
+impl RunSink for Kept {
     fn event(&mut self, event: &Event<'_>) {
         self.0.iter_mut().for_each(|recording| recording.event(event, None));
     }
@@ -259,11 +259,11 @@ impl Sink for Kept {
         self.0.iter_mut().for_each(|recording| recording.line(line, source, at));
     }
 
-    fn idle(&mut self) {
+    fn flush(&mut self) {
         self.0.iter_mut().for_each(Recording::idle);
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().map_or(Poll::Ready(()), |recording| recording.poll_room(context))
     }
 }
@@ -304,11 +304,11 @@ struct Line<'a> {
 }
 
 /// Tells how delivery goes: for people, when the connection comes and goes.
-async fn tell(name: String, mut status: watch::Receiver<Status>, json: bool) {
+async fn tell(name: String, mut status: watch::Receiver<DeliveryStatus>, json: bool) {
     // Each try may fail in other words; that there is no connection is told once.
     let mut told: Option<bool> = None;
     while status.changed().await.is_ok() {
-        let Status { way, sent, acked, trouble } = status.borrow_and_update().clone();
+        let DeliveryStatus { transport: way, sent, acked, error: trouble, .. } = status.borrow_and_update().clone();
         if json {
             let via = way.map(|way| way.to_string());
             line(&Line { r#type: "delivery", hub: &name, via, sent, acknowledged: acked, trouble: trouble.as_deref() });
@@ -360,7 +360,7 @@ struct Summary<'a> {
     missing_artifacts: &'a [String],
 }
 
-fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &Report, json: bool) -> Result<Exit, Failure> {
+fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &SessionReport, json: bool) -> Result<Exit, Failure> {
     if json {
         line(&Summary {
             r#type: "end",
@@ -368,7 +368,7 @@ fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &Report, json: b
             messages: report.last,
             unsent: report.unsent,
             outcome: report.done.map(|done| done.outcome.as_str()),
-            repaired: (!report.repair.is_none()).then(|| repair::Repaired::of(&report.repair)),
+            repaired: (!report.repair.is_empty()).then(|| repair::Repaired::of(&report.repair)),
             cause: report.done.and_then(|done| done.cause).map(sabir_core::event::Cause::as_str),
             refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
             failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
@@ -376,7 +376,7 @@ fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &Report, json: b
             missing_artifacts: &report.artifacts,
         });
     }
-    if !report.repair.is_none() {
+    if !report.repair.is_empty() {
         print::warning(&format!("repaired the damaged outbox of session {session}: {}", report.repair));
     }
     let run =

@@ -1,4 +1,4 @@
-//! Secrets of all kinds, written in every way that is promised, cut everywhere.
+//! Known secrets in every supported encoding, split at any place.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-use super::{end, said, text};
-use crate::redact::{Redactor, Stream};
+use super::{end, joined_text, text};
+use crate::redact::{EventRedactor, Redactor};
 use sabir_core::event::{Event, RunId};
 
 const BEFORE: &str = "say ";
 const AFTER: &str = ", then more";
 const MARK: &str = "[secret S]";
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,7 +28,7 @@ impl Numbers {
         let letters: Vec<char> = LETTERS.chars().collect();
         let count = 8 + self.below(40);
         let secret: String = (0..count).map(|_| letters[self.below(letters.len())]).collect();
-        // A secret does not begin or end with a space.
+        // Secrets do not begin or end with a space.
         format!("{}{}9", char::from(b'a' + u8::try_from(self.below(26)).expect("a letter")), secret)
     }
 }
@@ -54,9 +54,9 @@ fn json(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-fn percent(text: &str, kept: &str, hex: fn(u8) -> String) -> String {
-    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte);
-    text.bytes().map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { hex(byte) }).collect()
+fn percent(text: &str, unreserved: &str, hex: fn(u8) -> String) -> String {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte);
+    text.bytes().map(|byte| if is_unreserved(byte) { char::from(byte).to_string() } else { hex(byte) }).collect()
 }
 
 fn upper(byte: u8) -> String {
@@ -93,7 +93,7 @@ fn entity(character: char) -> Option<String> {
     Some(format!("&{name};"))
 }
 
-/// The texts, and the names of the ways, in which a secret stands exactly.
+/// Encodings in which the secret is replaced exactly, with their names.
 fn exact(secret: &str) -> Vec<(&'static str, String)> {
     let after_third = |what: &str| {
         let at = secret.char_indices().nth(3).expect("longer").0;
@@ -151,7 +151,7 @@ fn wrapped(text: &str, columns: usize, line_end: &str) -> String {
     text.as_bytes().chunks(columns).map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join(line_end)
 }
 
-/// Texts in base64 in which the secret stands somewhere.
+/// Base64 encodings of texts that contain the secret.
 fn in_base64(secret: &str, shift: usize) -> Vec<(&'static str, String)> {
     let text = format!("{}{secret}{}", "x".repeat(shift), "y".repeat(70));
     let (standard, url) = (STANDARD.encode(&text), URL_SAFE.encode(&text));
@@ -176,32 +176,32 @@ fn redactor(secret: &str) -> Arc<Redactor> {
     Arc::new(Redactor::new([("S".to_owned(), secret.to_owned())]).expect("a redactor"))
 }
 
-/// What a stream of these pieces tells.
+/// Concatenated text of a redacted stream of deltas.
 fn streamed<'t>(redactor: &Arc<Redactor>, pieces: impl IntoIterator<Item = &'t str>) -> String {
-    let mut stream = Stream::new(Arc::clone(redactor));
-    let mut told = Vec::new();
+    let mut stream = EventRedactor::new(Arc::clone(redactor));
+    let mut redacted = Vec::new();
     let kinds = pieces.into_iter().filter(|piece| !piece.is_empty()).map(|piece| text(piece, "m")).chain([end()]);
     for (kind, seq) in kinds.zip(1..) {
         let event = Event { run_id: RunId::from("r"), seq, at: None, line: None, parent_tool_call_id: None, kind };
-        stream.event(&event, &mut |event| told.push(event.clone().into_owned()));
+        stream.event(&event, &mut |event| redacted.push(event.clone().into_owned()));
     }
-    said(&told)
+    joined_text(&redacted)
 }
 
-/// Every way to cut a short text in two, some ways to cut it in three, and its single letters.
+/// Split positions: each single one of a short text, some pairs, and all at once.
 fn cuts(text: &str, numbers: &mut Numbers) -> Vec<Vec<usize>> {
-    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
-    let mut cuts: Vec<Vec<usize>> = if places.len() <= 120 {
-        places.iter().map(|at| vec![*at]).collect()
+    let offsets: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
+    let mut cuts: Vec<Vec<usize>> = if offsets.len() <= 120 {
+        offsets.iter().map(|at| vec![*at]).collect()
     } else {
-        (0..40).map(|_| vec![places[numbers.below(places.len())]]).collect()
+        (0..40).map(|_| vec![offsets[numbers.below(offsets.len())]]).collect()
     };
     for _ in 0..20 {
-        let mut two = vec![places[numbers.below(places.len())], places[numbers.below(places.len())]];
+        let mut two = vec![offsets[numbers.below(offsets.len())], offsets[numbers.below(offsets.len())]];
         two.sort_unstable();
         cuts.push(two);
     }
-    cuts.push(places);
+    cuts.push(offsets);
     cuts
 }
 
@@ -212,47 +212,47 @@ fn pieces<'t>(text: &'t str, cuts: &[usize]) -> Vec<&'t str> {
 }
 
 #[test]
-fn a_secret_is_found_however_it_is_written_and_cut() {
+fn redacts_each_encoding_split_anywhere() {
     let mut numbers = Numbers(7);
     for secret in secrets() {
         let redactor = redactor(&secret);
         for (way, written) in exact(&secret) {
-            let whole = format!("{BEFORE}{written}{AFTER}");
+            let full = format!("{BEFORE}{written}{AFTER}");
             let want = format!("{BEFORE}{MARK}{AFTER}");
-            // A backslash before the first character of a secret is no part of it.
-            let told = |told: &str| told.replace(&format!("\\{MARK}"), MARK);
-            assert_eq!(told(&redactor.text(&whole)), want, "{way}: {secret}");
-            for cuts in cuts(&whole, &mut numbers) {
-                let pieces = pieces(&whole, &cuts);
-                assert_eq!(told(&streamed(&redactor, pieces.iter().copied())), want, "{way}: {secret}: {pieces:?}");
+            // A backslash before the first character may remain.
+            let normalized = |text: &str| text.replace(&format!("\\{MARK}"), MARK);
+            assert_eq!(normalized(&redactor.text(&full)), want, "{way}: {secret}");
+            for cuts in cuts(&full, &mut numbers) {
+                let pieces = pieces(&full, &cuts);
+                assert_eq!(normalized(&streamed(&redactor, pieces.iter().copied())), want, "{way}: {secret}: {pieces:?}");
             }
         }
     }
 }
 
 #[test]
-fn a_secret_is_found_in_base64_wherever_its_lines_end() {
+fn redacts_base64_with_any_line_wrapping() {
     let mut numbers = Numbers(11);
     for (number, secret) in secrets().into_iter().enumerate() {
         let redactor = redactor(&secret);
         for shift in (number % 3..80).step_by(5) {
             for (way, written) in in_base64(&secret, shift) {
-                let whole = format!("{BEFORE}{written}{AFTER}");
-                let told = redactor.text(&whole).into_owned();
-                let (before, after) = told.split_once(MARK).unwrap_or_else(|| panic!("{way}, {shift}: {secret}: {told}"));
-                // The first and the last letter hold bits of what stands beside the secret.
+                let full = format!("{BEFORE}{written}{AFTER}");
+                let redacted = redactor.text(&full).into_owned();
+                let (before, after) = redacted.split_once(MARK).unwrap_or_else(|| panic!("{way}, {shift}: {secret}: {redacted}"));
+                // The first and last letters also encode neighbouring bytes.
                 let left = before.len() + after.len();
-                let plain = whole.len() - written.len() * secret.len() / (shift + secret.len() + 70);
-                assert!(left <= plain + 16, "{way}, {shift}: {secret}: {told}");
-                let at = pieces(&whole, &[1 + numbers.below(whole.len() - 1)]);
-                assert_eq!(streamed(&redactor, at.iter().copied()), told, "{way}, {shift}: {secret}: {at:?}");
+                let plain = full.len() - written.len() * secret.len() / (shift + secret.len() + 70);
+                assert!(left <= plain + 16, "{way}, {shift}: {secret}: {redacted}");
+                let at = pieces(&full, &[1 + numbers.below(full.len() - 1)]);
+                assert_eq!(streamed(&redactor, at.iter().copied()), redacted, "{way}, {shift}: {secret}: {at:?}");
             }
         }
     }
 }
 
 #[test]
-fn other_texts_with_escapes_are_left_alone() {
+fn keeps_similar_escaped_text() {
     let redactor = redactor("hunter2-hunter2");
     for text in [
         "hunter2\\n-hunter2",
@@ -271,13 +271,13 @@ fn other_texts_with_escapes_are_left_alone() {
 }
 
 #[test]
-fn a_secret_is_found_anywhere_in_a_long_text() {
+fn redacts_across_chunk_boundaries_of_long_text() {
     let redactor = redactor("a/secret/of/mine");
-    // As long as several parts that are looked at one after the other.
+    // Longer than several chunks.
     let text = format!("{}a%2Fsecret%2Fof%2Fmine{}", "%41-".repeat(50_000), "\\".repeat(300_000));
     for before in 0..24 {
         let text = format!("{}{text}\u{200b}a%2Fsecret%2Fof%2Fmine", "x".repeat(before * 11_003));
-        let told = redactor.text(&text);
-        assert_eq!((told.matches(MARK).count(), told.contains("secret%2Fof")), (2, false), "{before}");
+        let redacted = redactor.text(&text);
+        assert_eq!((redacted.matches(MARK).count(), redacted.contains("secret%2Fof")), (2, false), "{before}");
     }
 }

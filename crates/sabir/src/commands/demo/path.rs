@@ -15,9 +15,9 @@ use sabir_hub::store::TokenStore as _;
 use sabir_hub::store::sqlite::SqliteStore;
 use sabir_hub::{Limits, OneTimeTokens, Settings, now};
 use sabir_run::signals::Signals;
-use sabir_shell::courier::Status;
-use sabir_shell::shell::AfterCrash;
-use sabir_shell::{Config, Redactor, SessionId};
+use sabir_shell::session::OnCrash;
+use sabir_shell::uploader::DeliveryStatus;
+use sabir_shell::{Redactor, SessionConfig, SessionId};
 use sabir_store::Home;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -83,8 +83,8 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
         let made = Token::new(vec![Scope::Runner(session.clone())], None, now(), None);
         let (kept, token) = made.ok_or_else(|| wrong(io::Error::other("the system has no randomness")))?;
         log.add_token(kept).await.map_err(|trouble| wrong(io::Error::other(trouble)))?;
-        let token = sabir_shell::Token::new(&token)?;
-        let config = Config {
+        let token = sabir_shell::BearerToken::new(&token)?;
+        let config = SessionConfig {
             home: Home::at(folder.join("shells")),
             hub: Some(sabir_shell::Hub::new(&format!("ws://{at}"), &session, Some(token))?),
             session,
@@ -93,10 +93,10 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
             redactor: Arc::new(Redactor::new([])?),
             options: Options { workspace: Some("demo".to_owned()), ..Options::default() },
             prompt: Some(recording.prompt.to_owned()),
-            after_crash: AfterCrash::Report,
+            on_crash: OnCrash::Report,
             wait: Some(Duration::ZERO),
             flush: FLUSH,
-            status: watch::Sender::new(Status::default()),
+            status: watch::Sender::new(DeliveryStatus::default()),
         };
         let heard = Rc::clone(&screen);
         let ear = Box::new(move |event: &Event<'_>| heard.borrow_mut().event(place, event));
@@ -105,7 +105,7 @@ async fn all(chosen: &[Recording], arguments: &DemoArguments, folder: &Path) -> 
         let (speed, over) = (arguments.speed, Rc::clone(&screen));
         shells.push(tokio::task::spawn_local(async move {
             let mut player = Player::new(recording, speed, ear);
-            let report = Box::pin(sabir_shell::shell::run(config, &mut player, asked)).await;
+            let report = Box::pin(sabir_shell::session::run(config, &mut player, asked)).await;
             over.borrow_mut().end(place);
             report
         }));

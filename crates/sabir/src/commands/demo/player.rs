@@ -8,8 +8,8 @@ use sabir_core::event::{Event, RunId};
 use sabir_core::fold::{SessionResult, SessionResultFold};
 use sabir_core::line::Line;
 use sabir_hub::now;
-use sabir_shell::Log;
-use sabir_shell::adapter::{Adapter, Context, Done, Input, Refused, Work};
+use sabir_shell::SessionLog;
+use sabir_shell::adapter::{Adapter, AdapterContext, AgentInput, Completion, InputRejected, RunFuture};
 use tokio::sync::watch;
 
 use super::{Recording, recorded};
@@ -39,30 +39,30 @@ impl Adapter for Player {
         self.recording.agent
     }
 
-    fn takes(&self) -> &'static [&'static str] {
+    fn accepted_commands(&self) -> &'static [&'static str] {
         &["cancel"]
     }
 
-    fn accepts(&self, _: &Context, input: Input<'_>) -> Result<(), Refused> {
+    fn accepts(&self, _: &AdapterContext, input: AgentInput<'_>) -> Result<(), InputRejected> {
         match input {
-            Input::Prompt { .. } if self.ear.is_some() => Ok(()),
-            _ => Err(Refused("a recording does only what was recorded".to_owned())),
+            AgentInput::Prompt { .. } if self.ear.is_some() => Ok(()),
+            _ => Err(InputRejected("a recording does only what was recorded".to_owned())),
         }
     }
 
-    fn on_input(&mut self, context: &Context, _: Input<'_>) -> Result<Option<Work>, Refused> {
+    fn on_input(&mut self, context: &AdapterContext, _: AgentInput<'_>) -> Result<Option<RunFuture>, InputRejected> {
         let Some(ear) = self.ear.take() else { return Ok(None) };
         let stage = Stage { log: context.log.clone(), ear, fold: SessionResult::fold() };
         Ok(Some(Box::pin(play(self.recording, self.speed, self.cancelled.subscribe(), stage))))
     }
 
-    fn on_cancel(&mut self, _: &Context, _: Option<&str>) {
+    fn on_cancel(&mut self, _: &AdapterContext, _: Option<&str>) {
         self.cancelled.send_replace(true);
     }
 }
 
 /// Says what was said then, when it is due.
-async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<bool>, mut stage: Stage) -> Done {
+async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<bool>, mut stage: Stage) -> Completion {
     let run_id = RunId::from(uuid::Uuid::now_v7().to_string());
     let agent = registry().find(recording.agent).cloned();
     let known = agent.map_or_else(|| Start::detect(registry().clone()), Start::of);
@@ -91,12 +91,12 @@ async fn play(recording: Recording, speed: f64, mut cancelled: watch::Receiver<b
     let mut events = Vec::new();
     decoder.end(&End { at: recorded(last), ..end }, &mut events);
     stage.say(events);
-    Done { outcome: stage.fold.finish().outcome, cause: None, killed: false }
+    Completion { outcome: stage.fold.finish().outcome, cause: None, killed: false }
 }
 
 /// Where what is said is heard.
 struct Stage {
-    log: Log,
+    log: SessionLog,
     ear: Ear,
     fold: SessionResultFold,
 }

@@ -132,7 +132,7 @@ fn check(home: &Home, session: &SessionId, dry_run: bool) -> Result<Checked, sab
         return Ok(Checked::Live);
     }
     let Some((repair, messages)) = Outbox::check(home, session)? else { return Ok(Checked::Sound { messages: 0 }) };
-    if repair.is_none() {
+    if repair.is_empty() {
         return Ok(Checked::Sound { messages });
     }
     if dry_run {

@@ -1,13 +1,13 @@
-//! The end of a run whose shell was gone before it.
+//! Crash recovery: completes the log of a run whose runner was killed.
 
 use sabir_core::event::{ErrorEvent, Event, EventKind, Exited, Final, Outcome, RunId};
 
-use crate::log::Log;
 use crate::now;
 use crate::outbox::LastRun;
+use crate::session_log::SessionLog;
 
-/// Writes what is missing of a run: how it ended, as far as anybody knows, or only what follows from that.
-pub(crate) fn mend(log: &Log, run: &LastRun) {
+/// Writes the missing end of a run: its recorded outcome, or an error and `incomplete` if none was recorded.
+pub(crate) fn finish_interrupted_run(log: &SessionLog, run: &LastRun) {
     let event = |seq, kind| Event {
         run_id: RunId::from(run.run_id.as_str()),
         seq,
@@ -16,25 +16,25 @@ pub(crate) fn mend(log: &Log, run: &LastRun) {
         parent_tool_call_id: None,
         kind,
     };
-    log.take_up(&run.agent, run.is_broken_off());
+    log.resume_run(&run.agent, run.is_interrupted());
     if let Some(json) = &run.exited {
         if let Some(text) = &run.answer {
-            log.event_as_it_is(&event(run.events, Final::new(text).into()));
+            log.append_verbatim(&event(run.events, Final::new(text).into()));
         }
         if let Ok(exited) = serde_json::from_str::<Event<'_>>(json) {
-            log.event_as_it_is(&exited);
+            log.append_verbatim(&exited);
         }
     } else {
         let error = ErrorEvent::new("interrupted: the shell was gone before the run was over").fatal(true);
-        log.event_as_it_is(&event(run.events + 1, error.into()));
-        // Whether the agent went on is not known; that it was done was not heard.
-        log.event_as_it_is(&event(run.events + 2, Exited::new(Outcome::Incomplete).into()));
+        log.append_verbatim(&event(run.events + 1, error.into()));
+        // The agent may have continued; its outcome is unknown.
+        log.append_verbatim(&event(run.events + 2, Exited::new(Outcome::Incomplete).into()));
     }
-    log.end();
+    log.end_run();
 }
 
-/// How a run ended that has.
-pub(crate) fn outcome(run: &LastRun) -> Option<(Outcome, Option<sabir_core::event::Cause>)> {
+/// Recorded outcome of a run.
+pub(crate) fn run_outcome(run: &LastRun) -> Option<(Outcome, Option<sabir_core::event::Cause>)> {
     let event: Event<'_> = serde_json::from_str(run.exited.as_deref()?).ok()?;
     match event.kind {
         EventKind::Exited(Exited { outcome, cause, .. }) => Some((outcome, cause)),

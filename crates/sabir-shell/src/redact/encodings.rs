@@ -1,49 +1,49 @@
-//! The ways in which a secret is written.
+//! Encoded forms of known secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::view;
+use super::unescape;
 
-/// Shorter pieces would be found everywhere.
-const SHORTEST: usize = 6;
+/// Shorter literals would match everywhere.
+const MIN_FORM_BYTES: usize = 6;
 
-/// What is looked for in a text as it is: the secret, as JSON writes it (in a string, and in a string of a string) and as addresses
-/// do, and the base64 of anything that it stands in, once and twice.
-pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
+/// Forms to find in verbatim text: the value; in a JSON string, once and twice; percent-encoded; and the base64 of any text
+/// that contains it, once and twice.
+pub(super) fn encoded_forms(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let escaped = escape(value);
     forms.push(escape(&escaped).into_bytes());
     forms.push(escaped.into_bytes());
-    // Some writers escape every slash.
+    // Some encoders escape every slash.
     forms.push(value.replace('/', "\\/").into_bytes());
     for (upper, space) in [(true, "%20"), (false, "%20"), (true, "+")] {
-        forms.push(in_address(value, upper, space));
+        forms.push(percent_encode(value, upper, space));
     }
     let once = base64(value.as_bytes());
     forms.extend(once.iter().flat_map(|once| base64(once)));
     forms.extend(once);
-    forms.retain(|form| form.len() >= SHORTEST);
+    forms.retain(|form| form.len() >= MIN_FORM_BYTES);
     forms
 }
 
-/// What is looked for in a text without its escapes.
-pub(super) fn unescaped(value: &str) -> Vec<Vec<u8>> {
-    // A form of a web page writes a space as a plus sign.
-    let mut forms = vec![view::canonical(value.as_bytes()), view::canonical(value.replace(' ', "+").as_bytes())];
+/// Forms to find in unescaped text.
+pub(super) fn unescaped_forms(value: &str) -> Vec<Vec<u8>> {
+    // HTML forms encode a space as a plus sign.
+    let mut forms = vec![unescape::canonical(value.as_bytes()), unescape::canonical(value.replace(' ', "+").as_bytes())];
     let once = base64(value.as_bytes());
     forms.extend(once.iter().flat_map(|once| base64(once)));
     forms.extend(once);
-    forms.retain(|form| form.len() >= SHORTEST);
+    forms.retain(|form| form.len() >= MIN_FORM_BYTES);
     forms
 }
 
-/// The letters that are the same in the base64 of every text in which the value stands, at each of the three offsets.
+/// Base64 letters common to every text that contains the value, at each of the three offsets.
 fn base64(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for offset in 0..3 {
         let padded = [&[0; 2][..offset], value].concat();
-        // Letters that hold bits of what stands before or after are not the secret's.
+        // Letters that mix in neighbouring bytes are excluded.
         let (from, to) = ((offset * 8).div_ceil(6), padded.len() * 8 / 6);
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let text = engine.encode(&padded);
@@ -59,7 +59,7 @@ fn escape(text: &str) -> String {
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
 }
 
-fn in_address(value: &str, upper: bool, space: &str) -> Vec<u8> {
+fn percent_encode(value: &str, upper: bool, space: &str) -> Vec<u8> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let each = |byte: u8| match byte {
         b' ' => space.to_owned(),

@@ -1,4 +1,4 @@
-//! When something has to happen next: the limits of a run, and the grace after its end.
+//! Deadlines of a run: its limits, and the drain period after the leader exited.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,52 +8,52 @@ use tokio::time::Instant;
 
 use crate::limits::Limits;
 
-/// What the limits are measured from.
-pub(super) struct Clock {
+/// Tracks the points in time that limits are measured from.
+pub(super) struct Deadlines {
     limits: Limits,
     started: Instant,
     first_output: bool,
-    /// The last byte on either pipe.
+    /// Time of the last byte on stdout or stderr.
     last_byte: Instant,
-    /// When each tool call began, by its number; those before the oldest open one are forgotten.
+    /// Start times of tool calls by number, from the oldest open one.
     tools: BTreeMap<u64, Instant>,
-    tools_begun: u64,
-    /// Since when the process is gone, and for how long its pipes are still read.
+    tools_started: u64,
+    /// Exit time of the leader, and how long its pipes are still read.
     exited: Option<(Instant, Duration)>,
 }
 
-impl Clock {
+impl Deadlines {
     pub(super) fn new(limits: Limits) -> Self {
         let now = Instant::now();
-        Self { limits, started: now, first_output: false, last_byte: now, tools: BTreeMap::new(), tools_begun: 0, exited: None }
+        Self { limits, started: now, first_output: false, last_byte: now, tools: BTreeMap::new(), tools_started: 0, exited: None }
     }
 
-    /// Bytes came.
-    pub(super) fn bytes(&mut self, count: usize, stdout: bool) {
+    /// Records output.
+    pub(super) fn record_bytes(&mut self, count: usize, stdout: bool) {
         self.last_byte = Instant::now();
         self.first_output |= stdout && count > 0;
     }
 
-    /// Takes note of the tool calls that began and ended: how many began, and the oldest that is open.
-    pub(super) fn tools(&mut self, (begun, oldest): (u64, Option<u64>)) {
+    /// Records how many tool calls have started, and the oldest that is open.
+    pub(super) fn record_tool_calls(&mut self, (started, oldest): (u64, Option<u64>)) {
         let now = Instant::now();
-        self.tools.extend((self.tools_begun + 1..=begun).map(|number| (number, now)));
-        self.tools_begun = begun;
+        self.tools.extend((self.tools_started + 1..=started).map(|number| (number, now)));
+        self.tools_started = started;
         self.tools = oldest.map_or_else(BTreeMap::new, |oldest| self.tools.split_off(&oldest));
     }
 
-    /// The process has ended; its pipes are read for a while.
-    pub(super) fn exited(&mut self, grace: Duration) {
+    /// Starts the drain period: the leader exited, and its pipes are still read for `grace`.
+    pub(super) fn start_drain(&mut self, grace: Duration) {
         self.exited = Some((Instant::now(), grace));
     }
 
-    /// Whether its pipes were read long enough.
-    pub(super) fn drained(&self) -> bool {
+    /// Returns whether the drain period is over.
+    pub(super) fn drain_elapsed(&self) -> bool {
         self.exited.is_some_and(|(at, grace)| Instant::now() >= at + grace)
     }
 
-    /// The next moment at which something is due, and the limit that is passed then; `None` for the end of the grace.
-    pub(super) fn due(&self, over: Option<bool>, stdout_open: bool, exited: bool) -> Option<(Instant, Option<Timeout>)> {
+    /// The next deadline and the limit that it enforces; `None` as limit for the drain period.
+    pub(super) fn next(&self, run_complete: Option<bool>, stdout_open: bool, exited: bool) -> Option<(Instant, Option<Timeout>)> {
         let limits = &self.limits;
         let mut due = Vec::with_capacity(6);
         let mut add = |from: Instant, limit: Option<Duration>, which: Option<Timeout>| {
@@ -65,7 +65,7 @@ impl Clock {
             add(at, Some(grace), None);
         }
         add(self.started, limits.run, Some(Timeout::Run));
-        if over == Some(true) {
+        if run_complete == Some(true) {
             if !exited {
                 add(self.last_byte, limits.after_result, Some(Timeout::AfterResult));
             }
@@ -76,11 +76,11 @@ impl Clock {
             if self.tools.is_empty() {
                 add(self.last_byte, limits.inactivity, Some(Timeout::Inactivity));
             }
-            if let Some(began) = self.tools.values().next() {
-                add(*began, limits.tool, Some(Timeout::Tool));
+            if let Some(started) = self.tools.values().next() {
+                add(*started, limits.tool, Some(Timeout::Tool));
             }
             if !stdout_open && !exited {
-                // It can say nothing more, so waiting for it is waiting for nothing.
+                // Without stdout there can be no further events.
                 add(self.last_byte, limits.after_result, Some(Timeout::Inactivity));
             }
         }

@@ -1,64 +1,62 @@
-//! A text with its escapes undone.
+//! Unescaping, with a mapping back to the original text.
 //!
-//! A secret can be escaped in more ways than can be listed: each writer chooses which characters it escapes, and how. So the text is
-//! unescaped, layer by layer until nothing changes, and searched for secrets that are unescaped in the same way. Undone are percent
-//! escapes, backslash escapes (JSON, JavaScript, C, shells) and HTML entities. Left out are control sequences of terminals, invisible
-//! characters, and line breaks between letters of base64.
-//!
-//! What is found is mapped back to where it stands in the text.
+//! Encoders choose freely which characters they escape, so escaped secrets cannot be enumerated. Instead, the text is unescaped
+//! layer by layer until nothing changes, and searched for secrets in the same canonical form. Percent escapes, backslash
+//! escapes (JSON, JavaScript, C, shells) and HTML entities are decoded; terminal control sequences, invisible characters, and
+//! line breaks within base64 are removed.
 
 use std::ops::Range;
 
-/// A text may be escaped so many times, one in another.
-const LAYERS: usize = 4;
-/// A control sequence of a terminal is at most so long; what is longer is none.
-const LONGEST_SEQUENCE: usize = 256;
-/// So many letters of base64 stand before a line break at least; shorter lines are prose or code.
-const SHORTEST_LINE: usize = 16;
-/// As long as the longest name of [`ENTITIES`] with `&` and `;`, and as long as `&#x10FFFF;`.
-const LONGEST_ENTITY: usize = 10;
+/// Maximum nesting of escapes.
+const MAX_LAYERS: usize = 4;
+/// Maximum length of a terminal control sequence.
+const MAX_CONTROL_SEQUENCE: usize = 256;
+/// Minimum length of a base64 line; shorter lines are prose or code.
+const MIN_BASE64_LINE: usize = 16;
+/// Length of the longest name in [`ENTITIES`] with `&` and `;`, and of `&#x10FFFF;`.
+const MAX_ENTITY: usize = 10;
 
-/// A text without its escapes.
+/// Unescaped text.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
-    /// What each layer changed.
+    /// Edits of each layer.
     layers: Vec<Vec<Edit>>,
-    /// Here, in the view, an escape begins whose end has not come yet.
+    /// Offset of an escape that is cut off by the end of the text.
     pub(super) incomplete: Option<usize>,
 }
 
-/// Some bytes that stand for others.
+/// A replaced span.
 #[derive(Debug, Clone, Copy)]
 struct Edit {
-    /// Where, and how many, after the change.
+    /// Offset and length in the output.
     to: usize,
     to_len: usize,
-    /// Where, and how many, before.
+    /// Offset and length in the input.
     from: usize,
     from_len: usize,
 }
 
-/// What begins at an escape character.
+/// Result of parsing an escape.
 enum Escape {
-    /// Nothing: the character is itself.
+    /// Not an escape.
     None,
-    /// So many bytes that stand for these.
-    Of { len: usize, bytes: [u8; 4], count: usize },
-    /// The text ends before the escape does. `alone` when a secret may begin with it.
-    Incomplete { alone: bool },
+    /// An escape of `len` input bytes and its replacement.
+    Replaced { len: usize, bytes: [u8; 4], count: usize },
+    /// The escape is cut off. `may_start_secret`: a secret may begin with it.
+    Incomplete { may_start_secret: bool },
 }
 
-impl View {
-    /// The text without its escapes; `None` when it has none. It follows a [run](base64_run) of so many letters; `whole` when nothing
-    /// follows it.
-    pub(super) fn of(text: &[u8], run_before: usize, whole: bool) -> Option<Self> {
+impl UnescapedText {
+    /// Unescapes a text; `None` if it has no escapes. `run_before`: length of the preceding [base64 run](base64_run);
+    /// `is_final`: no more text follows.
+    pub(super) fn new(text: &[u8], run_before: usize, is_final: bool) -> Option<Self> {
         let mut view = Self { bytes: Vec::new(), layers: Vec::new(), incomplete: None };
-        for _ in 0..LAYERS {
+        for _ in 0..MAX_LAYERS {
             let text = if view.layers.is_empty() { text } else { &view.bytes };
-            let Some(layer) = unescape(text, run_before, whole) else { break };
+            let Some(layer) = unescape(text, run_before, is_final) else { break };
             let changed = !layer.edits.is_empty();
-            // What is incomplete in a later layer comes before what is in an earlier one.
+            // An incomplete escape of a later layer precedes that of an earlier one.
             view.incomplete = layer.incomplete.or(view.incomplete.map(|_| layer.bytes.len()));
             view.bytes = layer.bytes;
             view.layers.push(layer.edits);
@@ -69,18 +67,18 @@ impl View {
         (!view.layers.is_empty()).then_some(view)
     }
 
-    /// Where the byte at `at` begins in the text.
+    /// Original offset of the byte at `at`.
     pub(super) fn start(&self, at: usize) -> usize {
-        self.layers.iter().rev().fold(at, |at, edits| match before(edits, at) {
+        self.layers.iter().rev().fold(at, |at, edits| match last_edit_before(edits, at) {
             Some(edit) if at < edit.to + edit.to_len => edit.from,
             Some(edit) => edit.from + edit.from_len + (at - edit.to - edit.to_len),
             None => at,
         })
     }
 
-    /// Where the byte before `at` ends in the text.
+    /// Original end of the byte before `at`.
     pub(super) fn end(&self, at: usize) -> usize {
-        self.layers.iter().rev().fold(at, |at, edits| match at.checked_sub(1).and_then(|last| before(edits, last)) {
+        self.layers.iter().rev().fold(at, |at, edits| match at.checked_sub(1).and_then(|last| last_edit_before(edits, last)) {
             Some(edit) if at <= edit.to + edit.to_len => edit.from + edit.from_len,
             Some(edit) => edit.from + edit.from_len + (at - edit.to - edit.to_len),
             None => at,
@@ -88,18 +86,18 @@ impl View {
     }
 }
 
-/// Where a text has escapes, with so many bytes before and after each. The rest of the text is the same in its view.
-pub(super) fn regions(text: &[u8], run_before: usize, whole: bool, reach: usize) -> Vec<Range<usize>> {
+/// Regions with escapes, extended by `reach` bytes on both sides. Outside of them, unescaping changes nothing.
+pub(super) fn regions(text: &[u8], run_before: usize, is_final: bool, reach: usize) -> Vec<Range<usize>> {
     let mut regions: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
-    while let Some(next) = text[at..].iter().position(|byte| begins_escape(*byte)) {
+    while let Some(next) = text[at..].iter().position(|byte| may_start_escape(*byte)) {
         let start = at + next;
-        at = match escape(&text[start..], || base64_run(&text[..start], run_before), whole) {
+        at = match escape(&text[start..], || base64_run(&text[..start], run_before), is_final) {
             Escape::None => {
-                at = start + skipped(&text[start..]);
+                at = start + skip_len(&text[start..]);
                 continue;
             }
-            Escape::Of { len, .. } => start + len,
+            Escape::Replaced { len, .. } => start + len,
             Escape::Incomplete { .. } => text.len(),
         };
         let (from, to) = (start.saturating_sub(reach), text.len().min(at + reach));
@@ -111,19 +109,19 @@ pub(super) fn regions(text: &[u8], run_before: usize, whole: bool, reach: usize)
     regions
 }
 
-/// A value as it looks in a [`View`].
+/// Canonical form of a value.
 pub(super) fn canonical(value: &[u8]) -> Vec<u8> {
-    View::of(value, 0, true).map_or_else(|| value.to_vec(), |view| view.bytes)
+    UnescapedText::new(value, 0, true).map_or_else(|| value.to_vec(), |view| view.bytes)
 }
 
-/// How many letters of base64 a text ends with, those counted that it follows; a line break counts only after so many.
+/// Number of trailing base64 letters, including those before the text, up to [`MIN_BASE64_LINE`].
 pub(super) fn base64_run(text: &[u8], run_before: usize) -> usize {
-    let letters = text.iter().rev().take(SHORTEST_LINE).take_while(|byte| is_base64(**byte)).count();
-    if letters == text.len() { (letters + run_before).min(SHORTEST_LINE) } else { letters }
+    let letters = text.iter().rev().take(MIN_BASE64_LINE).take_while(|byte| is_base64(**byte)).count();
+    if letters == text.len() { (letters + run_before).min(MIN_BASE64_LINE) } else { letters }
 }
 
-/// The last change at or before a place.
-fn before(edits: &[Edit], at: usize) -> Option<&Edit> {
+/// The last edit at or before an offset.
+fn last_edit_before(edits: &[Edit], at: usize) -> Option<&Edit> {
     edits[..edits.partition_point(|edit| edit.to <= at)].last()
 }
 
@@ -133,25 +131,25 @@ struct Layer {
     incomplete: Option<usize>,
 }
 
-/// Undoes one layer of escapes; `None` when there is none.
-fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
+/// Decodes one layer; `None` if it has no escapes.
+fn unescape(text: &[u8], run_before: usize, is_final: bool) -> Option<Layer> {
     let mut layer = Layer { bytes: Vec::new(), edits: Vec::new(), incomplete: None };
     let (mut copied, mut at) = (0, 0);
-    while let Some(next) = text[at..].iter().position(|byte| begins_escape(*byte)) {
+    while let Some(next) = text[at..].iter().position(|byte| may_start_escape(*byte)) {
         let start = at + next;
         let run = || base64_run(&text[copied..start], base64_run(&layer.bytes, run_before));
-        match escape(&text[start..], run, whole) {
-            Escape::None => at = start + skipped(&text[start..]),
-            Escape::Of { len, bytes, count } => {
+        match escape(&text[start..], run, is_final) {
+            Escape::None => at = start + skip_len(&text[start..]),
+            Escape::Replaced { len, bytes, count } => {
                 layer.bytes.extend_from_slice(&text[copied..start]);
                 layer.edits.push(Edit { to: layer.bytes.len(), to_len: count, from: start, from_len: len });
                 layer.bytes.extend_from_slice(&bytes[..count]);
                 at = start + len;
                 copied = at;
             }
-            Escape::Incomplete { alone } => {
+            Escape::Incomplete { may_start_secret } => {
                 layer.bytes.extend_from_slice(&text[copied..start]);
-                layer.incomplete = alone.then_some(layer.bytes.len());
+                layer.incomplete = may_start_secret.then_some(layer.bytes.len());
                 return Some(layer);
             }
         }
@@ -160,13 +158,13 @@ fn unescape(text: &[u8], run_before: usize, whole: bool) -> Option<Layer> {
     (!layer.edits.is_empty()).then_some(layer)
 }
 
-/// How many bytes at the beginning of a text are no escape. Backslashes in a row were looked at together.
-fn skipped(text: &[u8]) -> usize {
+/// Number of leading bytes that are not an escape. Consecutive backslashes are parsed together.
+fn skip_len(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte == b'\\').count().max(1)
 }
 
-/// The bytes that escapes begin with.
-const BEGINNINGS: [bool; 256] = {
+/// Bytes that can start an escape.
+const ESCAPE_STARTS: [bool; 256] = {
     let bytes = [b'\\', b'%', b'&', 0x1b, b'\r', b'\n', 0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xef];
     let mut table = [false; 256];
     let mut index = 0;
@@ -177,14 +175,14 @@ const BEGINNINGS: [bool; 256] = {
     table
 };
 
-fn begins_escape(byte: u8) -> bool {
-    BEGINNINGS[usize::from(byte)]
+fn may_start_escape(byte: u8) -> bool {
+    ESCAPE_STARTS[usize::from(byte)]
 }
 
-/// The escape at the beginning of a text, which follows a [run](base64_run) of letters.
-fn escape(text: &[u8], run_before: impl FnOnce() -> usize, whole: bool) -> Escape {
+/// Parses the escape at the beginning of a text after a [base64 run](base64_run).
+fn escape(text: &[u8], run_before: impl FnOnce() -> usize, is_final: bool) -> Escape {
     let found = match text[0] {
-        b'\\' => backslash(text, whole),
+        b'\\' => backslash(text, is_final),
         b'%' => percent(text),
         b'&' => entity(text),
         0x1b => control_sequence(text),
@@ -192,30 +190,30 @@ fn escape(text: &[u8], run_before: impl FnOnce() -> usize, whole: bool) -> Escap
         _ => invisible(text),
     };
     match found {
-        // Nothing comes that could complete it.
-        Escape::Incomplete { .. } if whole => Escape::None,
+        // Nothing follows that could complete it.
+        Escape::Incomplete { .. } if is_final => Escape::None,
         found => found,
     }
 }
 
-const fn one(len: usize, byte: u8) -> Escape {
-    Escape::Of { len, bytes: [byte, 0, 0, 0], count: 1 }
+const fn single_byte(len: usize, byte: u8) -> Escape {
+    Escape::Replaced { len, bytes: [byte, 0, 0, 0], count: 1 }
 }
 
-const fn nothing(len: usize) -> Escape {
-    Escape::Of { len, bytes: [0; 4], count: 0 }
+const fn removed(len: usize) -> Escape {
+    Escape::Replaced { len, bytes: [0; 4], count: 0 }
 }
 
-const INCOMPLETE: Escape = Escape::Incomplete { alone: true };
+const INCOMPLETE: Escape = Escape::Incomplete { may_start_secret: true };
 
 fn character(len: usize, code: u32) -> Escape {
     let Some(character) = char::from_u32(code) else { return Escape::None };
     let mut bytes = [0; 4];
     let count = character.encode_utf8(&mut bytes).len();
-    Escape::Of { len, bytes, count }
+    Escape::Replaced { len, bytes, count }
 }
 
-/// The number that so many hexadecimal digits make; `Err` when there is none, or when the text ends.
+/// Parses `count` hexadecimal digits.
 fn digits(text: &[u8], from: usize, count: usize) -> Result<u32, Escape> {
     let given = text.get(from..).unwrap_or_default();
     let given = &given[..given.len().min(count)];
@@ -228,24 +226,24 @@ fn digits(text: &[u8], from: usize, count: usize) -> Result<u32, Escape> {
     Ok(given.iter().fold(0, |number, digit| number * 16 + char::from(*digit).to_digit(16).unwrap_or(0)))
 }
 
-/// `%2F`, and `%u002F` as old scripts write it.
+/// `%2F`, and the non-standard `%u002F`.
 fn percent(text: &[u8]) -> Escape {
     if text.get(1) == Some(&b'u') {
         return digits(text, 2, 4).map_or_else(|escape| escape, |code| character(6, code));
     }
-    digits(text, 1, 2).map_or_else(|escape| escape, |code| one(3, u8::try_from(code).unwrap_or_default()))
+    digits(text, 1, 2).map_or_else(|escape| escape, |code| single_byte(3, u8::try_from(code).unwrap_or_default()))
 }
 
-/// `\u002f`, `\u{2f}`, `\x2f`, `\057`, `\n`, `\/`. How many backslashes there are in a row does not matter, since each JSON text in another
-/// doubles them; where they escape nothing, they are left out.
-fn backslash(text: &[u8], whole: bool) -> Escape {
+/// `\u002f`, `\u{2f}`, `\x2f`, `\057`, `\n`, `\/`. The number of backslashes is irrelevant, because nested JSON doubles them; backslashes that escape nothing are
+/// removed.
+fn backslash(text: &[u8], is_final: bool) -> Escape {
     let more = text.iter().take_while(|byte| **byte == b'\\').count() - 1;
     match after_backslash(&text[more..]) {
-        Escape::Of { len, bytes, count } => Escape::Of { len: more + len, bytes, count },
-        Escape::Incomplete { alone } if !whole => Escape::Incomplete { alone },
-        // What it escapes is seen when that is left out.
+        Escape::Replaced { len, bytes, count } => Escape::Replaced { len: more + len, bytes, count },
+        Escape::Incomplete { may_start_secret } if !is_final => Escape::Incomplete { may_start_secret },
+        // The removal exposes the next escape.
         _ if matches!(text.get(more + 1), Some(0x1b)) || is_invisible(&text[more + 1..]) => Escape::None,
-        _ => nothing(more + 1),
+        _ => removed(more + 1),
     }
 }
 
@@ -265,27 +263,31 @@ fn after_backslash(text: &[u8]) -> Escape {
             Ok(code) => character(6, code),
             Err(escape) => escape,
         },
-        Some(b'x') => digits(text, 2, 2).map_or_else(|escape| escape, |code| one(4, u8::try_from(code).unwrap_or_default())),
+        Some(b'x') => {
+            digits(text, 2, 2).map_or_else(|escape| escape, |code| single_byte(4, u8::try_from(code).unwrap_or_default()))
+        }
         Some(b'0'..=b'3') => {
             let octal = &text[1..text.len().min(4)];
             match (octal.iter().all(|byte| (b'0'..=b'7').contains(byte)), octal.len()) {
-                (true, 3) => one(4, octal.iter().fold(0, |number: u8, digit| number.wrapping_mul(8).wrapping_add(digit - b'0'))),
+                (true, 3) => {
+                    single_byte(4, octal.iter().fold(0, |number: u8, digit| number.wrapping_mul(8).wrapping_add(digit - b'0')))
+                }
                 (true, _) => INCOMPLETE,
                 (false, _) => Escape::None,
             }
         }
-        Some(b'n') => one(2, b'\n'),
-        Some(b'r') => one(2, b'\r'),
-        Some(b't') => one(2, b'\t'),
-        Some(b'b') => one(2, 8),
-        Some(b'f') => one(2, 12),
-        // A line that a shell goes on with.
-        Some(b'\n') => nothing(2),
+        Some(b'n') => single_byte(2, b'\n'),
+        Some(b'r') => single_byte(2, b'\r'),
+        Some(b't') => single_byte(2, b'\t'),
+        Some(b'b') => single_byte(2, 8),
+        Some(b'f') => single_byte(2, 12),
+        // A shell line continuation.
+        Some(b'\n') => removed(2),
         Some(_) => Escape::None,
     }
 }
 
-/// `\ud83d\ude00`: two halves of one character.
+/// A surrogate pair: `\ud83d\ude00`.
 fn surrogates(text: &[u8], high: u32) -> Escape {
     let slashes = text[6..].iter().take_while(|byte| **byte == b'\\').count();
     match text.get(6 + slashes) {
@@ -299,7 +301,7 @@ fn surrogates(text: &[u8], high: u32) -> Escape {
     }
 }
 
-/// Characters that HTML has names for.
+/// Named HTML entities.
 const ENTITIES: &[(&[u8], u8)] = &[
     (b"amp", b'&'),
     (b"lt", b'<'),
@@ -340,9 +342,9 @@ const ENTITIES: &[(&[u8], u8)] = &[
 
 /// `&amp;`, `&#38;`, `&#x26;`.
 fn entity(text: &[u8]) -> Escape {
-    let within = &text[1..text.len().min(LONGEST_ENTITY)];
+    let within = &text[1..text.len().min(MAX_ENTITY)];
     let Some(length) = within.iter().position(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'#')) else {
-        return if text.len() < LONGEST_ENTITY { INCOMPLETE } else { Escape::None };
+        return if text.len() < MAX_ENTITY { INCOMPLETE } else { Escape::None };
     };
     if within[length] != b';' {
         return Escape::None;
@@ -357,17 +359,17 @@ fn entity(text: &[u8]) -> Escape {
         return code.map_or(Escape::None, |code| character(length + 2, code));
     }
     let known = ENTITIES.iter().find(|(entity, _)| *entity == name);
-    known.map_or(Escape::None, |(_, byte)| one(length + 2, *byte))
+    known.map_or(Escape::None, |(_, byte)| single_byte(length + 2, *byte))
 }
 
-/// Colours and the like.
+/// Colours, titles, links and other terminal control sequences.
 fn control_sequence(text: &[u8]) -> Escape {
-    let within = &text[..text.len().min(LONGEST_SEQUENCE)];
-    let open = if text.len() < LONGEST_SEQUENCE { INCOMPLETE } else { nothing(1) };
+    let within = &text[..text.len().min(MAX_CONTROL_SEQUENCE)];
+    let unterminated = if text.len() < MAX_CONTROL_SEQUENCE { INCOMPLETE } else { removed(1) };
     let end = match within.get(1) {
         None => return INCOMPLETE,
         Some(b'[') => within[2..].iter().position(|byte| !(0x20..0x40).contains(byte)).map(|length| length + 3),
-        // Until BEL or ESC `\`: titles and links.
+        // Terminated by BEL or ESC `\`: titles and links.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
             let bell = memchr::memchr(7, within).map(|at| at + 1);
             bell.or_else(|| memchr::memmem::find(within, b"\x1b\\").map(|at| at + 2))
@@ -376,32 +378,32 @@ fn control_sequence(text: &[u8]) -> Escape {
         Some(0x30..=0x7e) => Some(2),
         Some(_) => Some(1),
     };
-    end.map_or(open, nothing)
+    end.map_or(unterminated, removed)
 }
 
 fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// A line break between letters of base64, with the indentation of the next line.
+/// A line break with indentation between base64 letters.
 fn line_break(text: &[u8], run_before: impl FnOnce() -> usize) -> Escape {
-    if run_before() < SHORTEST_LINE {
+    if run_before() < MIN_BASE64_LINE {
         return Escape::None;
     }
     let rest = text.strip_prefix(b"\r").unwrap_or(text);
     let Some(rest) = rest.strip_prefix(b"\n") else {
-        return if rest.is_empty() { Escape::Incomplete { alone: false } } else { Escape::None };
+        return if rest.is_empty() { Escape::Incomplete { may_start_secret: false } } else { Escape::None };
     };
     match rest.iter().position(|byte| !matches!(byte, b' ' | b'\t')) {
-        None => Escape::Incomplete { alone: false },
-        Some(indent) if is_base64(rest[indent]) => nothing(text.len() - rest.len() + indent),
+        None => Escape::Incomplete { may_start_secret: false },
+        Some(indent) if is_base64(rest[indent]) => removed(text.len() - rest.len() + indent),
         Some(_) => Escape::None,
     }
 }
 
-/// Characters without a width.
+/// Zero-width characters.
 fn invisible(text: &[u8]) -> Escape {
-    if is_invisible(text) { nothing(if text[0] < 0xe0 { 2 } else { 3 }) } else { Escape::None }
+    if is_invisible(text) { removed(if text[0] < 0xe0 { 2 } else { 3 }) } else { Escape::None }
 }
 
 fn is_invisible(text: &[u8]) -> bool {

@@ -1,14 +1,14 @@
-//! Which processes belong to a run.
+//! The processes of a run.
 //!
-//! The group is not enough: agents start commands in sessions of their own, wrappers die and leave their agent behind. On Linux the
-//! processes of a run are the descendants of its [reaper](crate::reaper). Without one, or when it was killed, orphans come to this
-//! process if it is a subreaper, and are known by a variable that processes of the run inherit: enough to end most of them, not to prove
-//! that none is left. Elsewhere the group is all that can be known.
+//! A process group is not enough: agents start commands in new sessions, and wrappers exit before their agent. On Linux, the
+//! processes of a run are the descendants of its [reaper](crate::reaper). Without a reaper, orphans become children of this
+//! process if it is a subreaper, and are recognized by an inherited environment variable: enough to end most of them, but no
+//! proof that none is left. On other systems only the process group is known.
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Tree, descendants, take_in_orphans};
+pub(crate) use linux::{ProcessTree, descendants, set_subreaper};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Tree, take_in_orphans};
+pub(crate) use other::{ProcessTree, set_subreaper};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -24,99 +24,99 @@ mod linux {
     use nix::unistd::Pid;
     use tokio::net::UnixStream;
 
-    use crate::platform::{self, MARK};
-    use crate::reaper::{Client, Order};
+    use crate::platform::{self, RUN_ID_ENV};
+    use crate::reaper::{Client, ReaperCommand};
 
-    /// Runs that go on in this process.
+    /// Number of active runs in this process.
     static RUNS: AtomicUsize = AtomicUsize::new(0);
-    /// Whether every child that comes to this process is of a run.
+    /// Every adopted child belongs to a run.
     static EXCLUSIVE: AtomicBool = AtomicBool::new(false);
 
-    /// From now on, orphans of the runs come to this process. `exclusive` says that it has no other children, so that
-    /// even an orphan without our mark is known to be of the run.
-    pub(crate) fn take_in_orphans(exclusive: bool) {
-        // Where the kernel does not do it, fewer of them are found.
+    /// Makes this process a subreaper. `exclusive`: it has no other children, so that orphans are assigned to a run even
+    /// without its environment variable.
+    pub(crate) fn set_subreaper(exclusive: bool) {
+        // Best effort: without it, fewer orphans are found.
         let _ = nix::sys::prctl::set_child_subreaper(true);
         EXCLUSIVE.store(exclusive, Ordering::Relaxed);
     }
 
-    /// One process, as `/proc/PID/stat` describes it.
+    /// A process as described by `/proc/PID/stat`.
     #[derive(Debug, Clone, Copy)]
     struct Process {
         pid: i32,
         parent: i32,
         group: i32,
         zombie: bool,
-        /// Its start time: a number may be given to another process later, but not with the same start.
+        /// Start time, to detect reused process ids.
         start: u64,
     }
 
     /// The processes of one run.
-    pub(crate) struct Tree {
+    pub(crate) struct ProcessTree {
         leader: i32,
-        mark: String,
+        run_id_var: String,
         known: BTreeSet<(i32, u64)>,
         reaper: Option<Reaper>,
-        /// The reaper said that no process is left.
+        /// The reaper reported that no process is left.
         drained: bool,
     }
 
-    /// The reaper of the run, as long as it lives.
+    /// Connection to the run's reaper.
     struct Reaper {
         id: i32,
-        orders: Arc<UnixStream>,
+        commands: Arc<UnixStream>,
     }
 
-    impl Tree {
+    impl ProcessTree {
         pub(crate) fn new(leader: u32, run_id: &str, reaper: Option<&Client>) -> Self {
             RUNS.fetch_add(1, Ordering::Relaxed);
             let number = |id: u32| i32::try_from(id).unwrap_or(0);
-            let reaper = reaper.and_then(|reaper| Some(Reaper { id: number(reaper.id()?), orders: reaper.socket() }));
-            let mark = format!("{MARK}={run_id}");
-            Self { leader: number(leader), mark, known: BTreeSet::new(), reaper, drained: false }
+            let reaper = reaper.and_then(|reaper| Some(Reaper { id: number(reaper.id()?), commands: reaper.socket() }));
+            let run_id_var = format!("{RUN_ID_ENV}={run_id}");
+            Self { leader: number(leader), run_id_var, known: BTreeSet::new(), reaper, drained: false }
         }
 
-        /// The reaper said that no process is left.
-        pub(crate) fn drained(&mut self) {
+        /// Records that the reaper reported an empty tree.
+        pub(crate) fn mark_drained(&mut self) {
             self.drained = true;
         }
 
-        /// The reaper was killed.
-        pub(crate) fn reaper_lost(&mut self) {
+        /// Records that the reaper was killed.
+        pub(crate) fn mark_reaper_lost(&mut self) {
             self.reaper = None;
         }
 
-        /// Leaves what still runs alone.
+        /// Leaves all remaining processes running.
         pub(crate) fn release(&self) {
-            self.order(Order::Release);
+            self.send(ReaperCommand::Release);
         }
 
-        fn order(&self, order: Order) {
+        fn send(&self, command: ReaperCommand) {
             if let Some(reaper) = &self.reaper {
-                // The agent may have stopped it. A reaper that takes no order is gone.
+                // The agent may have stopped the reaper. A failed write means that it is gone.
                 platform::signal_process(reaper.id, Signal::SIGCONT);
-                let _ = reaper.orders.try_write(&[order as u8]);
+                let _ = reaper.commands.try_write(&[command as u8]);
             }
         }
 
-        /// Whether there is no process left, as far as it can be seen. Only [`proof`](Self::proof) is sure.
+        /// Returns whether no process can be found. See [`quiescent`](Self::quiescent) for a proof.
         pub(crate) fn is_empty(&mut self) -> bool {
-            self.drained || self.reaper.is_none() && self.members().is_empty()
+            self.drained || self.reaper.is_none() && self.pids().is_empty()
         }
 
-        /// Whether no process is left; `None` when that is not known.
-        pub(crate) fn proof(&mut self) -> Option<bool> {
+        /// Returns whether no process is left; `None` if this cannot be determined.
+        pub(crate) fn quiescent(&mut self) -> Option<bool> {
             if self.drained {
                 Some(true)
-            } else if self.members().is_empty() {
+            } else if self.pids().is_empty() {
                 None
             } else {
                 Some(false)
             }
         }
 
-        /// The processes of the run that can be found. Those that ended and came to us as orphans are reaped.
-        fn members(&mut self) -> Vec<i32> {
+        /// Process ids that can be found. Zombies adopted by this process are reaped.
+        fn pids(&mut self) -> Vec<i32> {
             if self.drained {
                 return Vec::new();
             }
@@ -125,7 +125,7 @@ mod linux {
             }
             let all = processes();
             let own = i32::try_from(process::id()).unwrap_or(0);
-            let alone = EXCLUSIVE.load(Ordering::Relaxed) && RUNS.load(Ordering::Relaxed) == 1;
+            let is_only_run = EXCLUSIVE.load(Ordering::Relaxed) && RUNS.load(Ordering::Relaxed) == 1;
             let mut members: BTreeSet<i32> = BTreeSet::new();
             for process in all.values() {
                 let known = self.known.contains(&(process.pid, process.start));
@@ -133,61 +133,61 @@ mod linux {
                 if process.pid == self.leader
                     || process.group == self.leader
                     || known
-                    || adopted && (alone || has_mark(process.pid, &self.mark))
+                    || adopted && (is_only_run || has_run_id(process.pid, &self.run_id_var))
                 {
                     members.insert(process.pid);
                 }
             }
-            add_children(&mut members, &all, own);
-            let mut living = Vec::new();
+            add_descendants(&mut members, &all, own);
+            let mut alive = Vec::new();
             for process in members.iter().filter_map(|pid| all.get(pid)) {
                 self.known.insert((process.pid, process.start));
                 if !process.zombie {
-                    living.push(process.pid);
+                    alive.push(process.pid);
                 } else if process.parent == own && process.pid != self.leader {
                     let _ = waitpid(Pid::from_raw(process.pid), Some(WaitPidFlag::WNOHANG));
                 }
             }
-            living
+            alive
         }
 
-        /// Whether a process of the run has this file open, given by device and number.
-        pub(crate) fn holds(&mut self, file: (u64, u64)) -> bool {
-            self.members().into_iter().any(|pid| match fs::read_dir(format!("/proc/{pid}/fd")) {
+        /// Returns whether a process of the run has the file (device, inode) open.
+        pub(crate) fn has_open(&mut self, file: (u64, u64)) -> bool {
+            self.pids().into_iter().any(|pid| match fs::read_dir(format!("/proc/{pid}/fd")) {
                 Ok(entries) => entries
                     .flatten()
                     .filter_map(|entry| fs::metadata(entry.path()).ok())
                     .any(|open| (open.dev(), open.ino()) == file),
-                // Who can't be looked into may hold it; who is gone does not.
+                // A process whose descriptors cannot be read may have it open.
                 Err(error) => error.kind() != ErrorKind::NotFound,
             })
         }
 
         pub(crate) fn signal(&mut self, signal: Signal) {
             if self.reaper.is_some() {
-                // It sees new processes sooner, and goes on killing while they are born.
-                self.order(if signal == Signal::SIGKILL { Order::Kill } else { Order::Terminate });
+                // The reaper sees new processes earlier, and repeats SIGKILL until none is left.
+                self.send(if signal == Signal::SIGKILL { ReaperCommand::Kill } else { ReaperCommand::Terminate });
                 return;
             }
-            for pid in self.members() {
+            for pid in self.pids() {
                 platform::signal_process(pid, signal);
             }
         }
     }
 
-    impl Drop for Tree {
+    impl Drop for ProcessTree {
         fn drop(&mut self) {
             RUNS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// The children of a process, their children, and so on.
+    /// All descendants of a process.
     pub(crate) fn descendants(root: i32) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
-        // The lists of children are not in every kernel.
+        // Depends on the kernel configuration.
         if !fs::exists("/proc/thread-self/children").unwrap_or(false) {
             found.insert(root);
-            add_children(&mut found, &processes(), root);
+            add_descendants(&mut found, &processes(), root);
             found.remove(&root);
             return found;
         }
@@ -203,9 +203,9 @@ mod linux {
         found
     }
 
-    /// Adds the descendants of these processes, but for one.
-    fn add_children(members: &mut BTreeSet<i32>, all: &BTreeMap<i32, Process>, except: i32) {
-        // Parents come in no special order.
+    /// Adds all descendants of `members`, without `except` and its descendants.
+    fn add_descendants(members: &mut BTreeSet<i32>, all: &BTreeMap<i32, Process>, except: i32) {
+        // Children may be listed before their parents.
         loop {
             let more: Vec<i32> = all
                 .values()
@@ -229,7 +229,7 @@ mod linux {
             .collect()
     }
 
-    /// `pid (name) state parent group session …`; the name may hold anything, brackets too.
+    /// Parses `pid (name) state parent group session …`. The name may contain parentheses.
     fn parse(pid: i32, stat: &str) -> Option<Process> {
         let fields: Vec<&str> = stat.get(stat.rfind(')')? + 2..)?.split(' ').collect();
         Some(Process {
@@ -241,9 +241,9 @@ mod linux {
         })
     }
 
-    fn has_mark(pid: i32, mark: &str) -> bool {
+    fn has_run_id(pid: i32, run_id_var: &str) -> bool {
         fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == run_id_var.as_bytes()))
     }
 
     #[cfg(test)]
@@ -251,7 +251,7 @@ mod linux {
         use super::parse;
 
         #[test]
-        fn a_name_with_brackets_does_no_harm() {
+        fn parse_accepts_parentheses_in_process_name() {
             let stat = "7 (a) b (c)) S 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987 1 2";
             let process = parse(7, stat).expect("a process");
             assert_eq!((process.parent, process.group, process.zombie, process.start), (3, 5, false, 987));
@@ -264,36 +264,36 @@ mod linux {
 mod other {
     use crate::platform;
 
-    pub(crate) fn take_in_orphans(_: bool) {}
+    pub(crate) fn set_subreaper(_: bool) {}
 
-    /// The group of one run, which is all that can be known here.
-    pub(crate) struct Tree {
+    /// The process group of a run.
+    pub(crate) struct ProcessTree {
         leader: u32,
     }
 
-    impl Tree {
+    impl ProcessTree {
         pub(crate) fn new<R>(leader: u32, _: &str, _: Option<&R>) -> Self {
             Self { leader }
         }
 
-        pub(crate) fn drained(&mut self) {}
+        pub(crate) fn mark_drained(&mut self) {}
 
-        pub(crate) fn reaper_lost(&mut self) {}
+        pub(crate) fn mark_reaper_lost(&mut self) {}
 
         pub(crate) fn release(&self) {}
 
         pub(crate) fn is_empty(&mut self) -> bool {
-            !platform::group_lives(self.leader)
+            !platform::group_exists(self.leader)
         }
 
-        /// A process may have left the group, so that nothing proves that none is left.
-        pub(crate) fn proof(&mut self) -> Option<bool> {
+        /// Never `Some(true)`: a process may have left the group.
+        pub(crate) fn quiescent(&mut self) -> Option<bool> {
             if self.is_empty() { None } else { Some(false) }
         }
 
-        /// Whether a process of the run may have this file open.
+        /// Returns whether a process of the run may have the file open.
         #[cfg(unix)]
-        pub(crate) fn holds(&mut self, _: (u64, u64)) -> bool {
+        pub(crate) fn has_open(&mut self, _: (u64, u64)) -> bool {
             !self.is_empty()
         }
 

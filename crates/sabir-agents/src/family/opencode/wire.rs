@@ -1,4 +1,4 @@
-//! The shapes that both streams share, as far as they are read.
+//! Wire structs that the formats of the family share.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub(crate) struct Part<'a> {
     pub(crate) files: Option<Vec<Str<'a>>>,
 }
 
-/// When something began and ended, in milliseconds since 1970.
+/// Start and end of an item, in milliseconds since 1970.
 #[derive(Deserialize, Clone, Copy, Default)]
 pub(crate) struct Span {
     start: Option<i64>,
@@ -58,7 +58,7 @@ impl Span {
     }
 }
 
-/// How far a tool call is.
+/// State of a tool call.
 #[derive(Deserialize)]
 pub(crate) struct ToolState<'a> {
     #[serde(borrow)]
@@ -77,30 +77,30 @@ pub(crate) struct ToolState<'a> {
     pub(crate) time: Option<Span>,
 }
 
-/// What tools say beside their output; each tool has its own fields.
+/// Metadata of a tool call, with different fields per tool.
 #[derive(Deserialize, Default)]
 pub(crate) struct Metadata<'a> {
     #[serde(default)]
     pub(crate) exit: Exit,
-    /// The output so far, of a command that runs.
+    /// Partial output of a running command.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) output: Option<Text<'a>>,
-    /// The session of a sub-agent.
+    /// Session id of a sub-agent.
     #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
     pub(crate) session_id: Option<Str<'a>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) todos: Option<Vec<Todo<'a>>>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) filepath: Option<Str<'a>>,
-    /// Whether the file was there before it was written.
+    /// Whether the file existed before the write.
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) exists: Option<bool>,
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) filediff: Option<FileDiff<'a>>,
-    /// Of several edits of one call.
+    /// Results of several edits in one call.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) results: Option<Vec<Edited<'a>>>,
-    /// Of a patch.
+    /// Files of a patch.
     #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) files: Option<Vec<FileDiff<'a>>>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Edited<'a> {
     pub(crate) filediff: Option<FileDiff<'a>>,
 }
 
-/// A change of a file.
+/// A file change.
 #[derive(Deserialize)]
 pub(crate) struct FileDiff<'a> {
     #[serde(borrow, alias = "filePath")]
@@ -127,7 +127,7 @@ pub(crate) struct FileDiff<'a> {
     pub(crate) move_path: Option<Str<'a>>,
 }
 
-/// The exit code of a command: other tools have none, and a command that was stopped has `null`.
+/// Exit code of a command: absent for other tools, `null` for a command that was stopped.
 #[derive(Default, Clone, Copy)]
 pub(crate) enum Exit {
     #[default]
@@ -143,7 +143,7 @@ impl<'de> Deserialize<'de> for Exit {
     }
 }
 
-/// A step of the agent's plan.
+/// An item of the plan.
 #[derive(Deserialize)]
 pub(crate) struct Todo<'a> {
     #[serde(borrow)]
@@ -152,7 +152,7 @@ pub(crate) struct Todo<'a> {
     status: Option<Str<'a>>,
 }
 
-/// The plan as an event.
+/// Converts a to-do list to an event.
 pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
     let item = |todo: Todo<'a>| {
         let status = match todo.status.as_deref() {
@@ -166,7 +166,7 @@ pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
     Plan::new(todos.into_iter().map(item).collect())
 }
 
-/// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
+/// Token usage of one step. `input` excludes cached tokens, and `output` excludes reasoning.
 #[derive(Deserialize, Clone, Copy)]
 pub(crate) struct Tokens {
     input: Option<u64>,
@@ -196,7 +196,7 @@ impl From<Tokens> for Spent {
 }
 
 impl Tokens {
-    /// The event; `None` when there are no figures, which are written as zeros.
+    /// Converts the counts to an event; `None` if all of them are zero, which stands for "unknown".
     pub(crate) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<Usage<'_>> {
         let cache = self.cache.unwrap_or_default();
         let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
@@ -210,14 +210,14 @@ impl Tokens {
                 .cache_read_tokens(cache.read)
                 .cache_write_tokens(cache.write)
                 .reasoning_tokens(self.reasoning)
-                // A model without a price costs 0 in the agent's book; that is not knowing, not free.
+                // The agent writes 0 for a model whose price it does not know.
                 .cost_usd(cost.filter(|cost| *cost > 0.0))
                 .model(model),
         )
     }
 }
 
-/// An error by name.
+/// A named error.
 #[derive(Deserialize)]
 pub(crate) struct Failure<'a> {
     #[serde(borrow)]
@@ -226,7 +226,7 @@ pub(crate) struct Failure<'a> {
     pub(crate) data: Option<FailureData<'a>>,
 }
 
-/// What is known of an error.
+/// Details of an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FailureData<'a> {

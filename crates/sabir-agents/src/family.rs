@@ -2,5 +2,6 @@
 //!
 //! An agent uses families and never another agent, and a family knows no agent.
 
+pub(crate) mod anthropic;
 pub(crate) mod multiline_json;
 pub(crate) mod opencode;

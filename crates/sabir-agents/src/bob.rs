@@ -7,7 +7,7 @@ mod stream;
 mod text;
 mod usage;
 
-use crate::printed::PrintedObject;
+use crate::family::multiline_json::MultilineJson;
 use sabir_core::agent::{Accounting, Agent, DialectSpec};
 
 /// The agent.
@@ -24,7 +24,7 @@ pub fn agent() -> Agent {
             "json",
             "one JSON object, printed over many lines at the end (1.x)",
             object::detect,
-            PrintedObject::<object::Object>::default,
+            MultilineJson::<object::Object>::default,
         ))
         .dialect(sabir_core::dialect::text::dialect_of(text::Text::default))
         .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })

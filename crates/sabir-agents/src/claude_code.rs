@@ -5,28 +5,27 @@
 //! | stream-json | `--output-format stream-json --verbose [--include-partial-messages]` |
 //! | json | `--output-format json`: the last line of stream-json alone |
 //! | | `--output-format json --verbose`: all lines of stream-json as one array |
-//! | history | the log that it keeps in `projects/` |
+//! | history | the session log in `projects/` |
 //! | text | `--output-format text` |
 
 mod command;
-mod fast;
 mod history;
-mod lane;
+mod response;
 mod result;
 mod stream;
 mod tools;
 mod wire;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-
 use sabir_core::agent::{Agent, Confidence, DialectSpec};
 use sabir_core::dialect::text;
 use sabir_core::json::{self, Str};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-pub use stream::StreamJson;
+use crate::family::anthropic::StreamJson;
+
 #[doc(hidden)]
-pub use wire::Message as WireMessage;
+pub use crate::family::anthropic::wire::Message as WireMessage;
 
 /// The agent.
 pub fn agent() -> Agent {
@@ -36,7 +35,7 @@ pub fn agent() -> Agent {
             "stream-json",
             "one JSON object per line or all in one array, with or without partial messages; a lone result object too",
             detect,
-            StreamJson::default,
+            StreamJson::<stream::ClaudeCode>::default,
         ))
         .log(history::log())
         .dialect(text::dialect())
@@ -44,17 +43,18 @@ pub fn agent() -> Agent {
         .shapes(include_str!("claude_code/shapes.txt"))
 }
 
-/// CLIs that imitate Claude Code print the same types with the same fields; only some are its own.
+/// Fields by which a line is detected. CLIs that copied the format print most of them too.
 #[derive(Deserialize)]
-#[serde(bound = "'de: 'a")]
-struct Marks<'a> {
+struct Probe<'a> {
+    #[serde(borrow)]
     r#type: Str<'a>,
     subtype: Option<Str<'a>>,
     claude_code_version: Option<IgnoredAny>,
     slash_commands: Option<IgnoredAny>,
     session_id: Option<IgnoredAny>,
     tools: Option<IgnoredAny>,
-    /// A CLI that says who it is.
+    /// Only Qwen Code.
+    #[serde(default)]
     qwen_code_version: Option<IgnoredAny>,
     total_cost_usd: Option<IgnoredAny>,
     #[serde(rename = "modelUsage")]
@@ -66,8 +66,8 @@ struct Marks<'a> {
     api_message_id: Option<IgnoredAny>,
     #[serde(default, deserialize_with = "json::lenient")]
     message: Option<Content>,
-    /// Its log has these types too.
-    #[serde(rename = "sessionId")]
+    /// Only lines of the log.
+    #[serde(default, rename = "sessionId")]
     log_session_id: Option<IgnoredAny>,
 }
 
@@ -77,26 +77,26 @@ struct Content {
 }
 
 fn detect(line: &str) -> Confidence {
-    let Some(marks) = json::parse::<Marks<'_>>(line) else { return Confidence::None };
-    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
-    let subtype = marks.subtype.as_deref().unwrap_or_default();
-    match &*marks.r#type {
-        "system" if subtype == "init" => match marks {
-            Marks { claude_code_version: Some(_), .. } => Confidence::Certain,
-            Marks { qwen_code_version: Some(_), .. } => Confidence::None,
-            Marks { slash_commands: Some(_), .. } => Confidence::Likely,
-            _ => maybe(marks.session_id.is_some() && marks.tools.is_some()),
+    let Some(probe) = json::parse::<Probe<'_>>(line) else { return Confidence::None };
+    let possible_if = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let subtype = probe.subtype.as_deref().unwrap_or_default();
+    match &*probe.r#type {
+        "system" if subtype == "init" => match probe {
+            Probe { claude_code_version: Some(_), .. } => Confidence::Certain,
+            Probe { qwen_code_version: Some(_), .. } => Confidence::None,
+            Probe { slash_commands: Some(_), .. } => Confidence::Likely,
+            _ => possible_if(probe.session_id.is_some() && probe.tools.is_some()),
         },
         "system" if matches!(subtype, "api_retry" | "ui_invalidate" | "hook_started" | "hook_response" | "status") => {
             Confidence::Possible
         }
-        "result" if marks.subagent_stats.is_some() || marks.ttft_ms.is_some() => Confidence::Certain,
-        "result" if marks.total_cost_usd.is_some() || marks.model_usage.is_some() => Confidence::Likely,
-        "result" => maybe(marks.num_turns.is_some() && marks.permission_denials.is_none()),
-        "stream_event" if marks.api_message_id.is_some() => Confidence::Certain,
+        "result" if probe.subagent_stats.is_some() || probe.ttft_ms.is_some() => Confidence::Certain,
+        "result" if probe.total_cost_usd.is_some() || probe.model_usage.is_some() => Confidence::Likely,
+        "result" => possible_if(probe.num_turns.is_some() && probe.permission_denials.is_none()),
+        "stream_event" if probe.api_message_id.is_some() => Confidence::Certain,
         "stream_event" | "control_request" | "control_response" => Confidence::Possible,
         "assistant" | "user" => {
-            maybe(marks.message.is_some_and(|message| message.content.is_some()) && marks.log_session_id.is_none())
+            possible_if(probe.message.is_some_and(|message| message.content.is_some()) && probe.log_session_id.is_none())
         }
         _ => Confidence::None,
     }
@@ -108,7 +108,7 @@ mod tests {
     use sabir_core::agent::Confidence;
 
     #[test]
-    fn only_its_own_fields_are_certain() {
+    fn detects_certainly_only_by_own_fields() {
         let message = r#""message":{"role":"assistant","content":[]}"#;
         for (line, want) in [
             (r#""type":"system","subtype":"init","slash_commands":[],"claude_code_version":"2.1.327""#, Confidence::Certain),

@@ -14,7 +14,7 @@ mod object;
 mod stream;
 mod tokens;
 
-use crate::printed::PrintedObject;
+use crate::family::multiline_json::MultilineJson;
 use sabir_core::agent::{Accounting, Agent, DialectSpec};
 use sabir_core::dialect::text;
 
@@ -32,7 +32,7 @@ pub fn agent() -> Agent {
             "json",
             "one JSON object, printed over many lines at the end",
             object::detect,
-            PrintedObject::<object::Object>::default,
+            MultilineJson::<object::Object>::default,
         ))
         .log(history::log())
         .dialect(text::dialect_of(|| text::WithEnding::new(ending::with_exit_code)))

@@ -12,7 +12,7 @@ mod text;
 mod tools;
 mod wire;
 
-use crate::printed::PrintedObject;
+use crate::family::multiline_json::MultilineJson;
 use sabir_core::agent::{Accounting, Agent, DialectSpec};
 
 /// The agent.
@@ -28,7 +28,7 @@ pub fn agent() -> Agent {
             "json",
             "one JSON object, printed over many lines at the end",
             object::detect,
-            PrintedObject::<object::Object>::default,
+            MultilineJson::<object::Object>::default,
         ))
         .dialect(DialectSpec::text(
             "text",

@@ -1,10 +1,10 @@
 //! Kilo, a fork of OpenCode.
 //!
-//! `run --format json` prints what OpenCode prints, with two differences: the end of a step says how fast the model was,
-//! which tells the two apart, and an error of the command itself is a bare text. Its database of sessions has the same
-//! tables under another name.
+//! `run --format json` differs from OpenCode's in two ways: the end of a step has speed metrics of the model, by which the
+//! two are distinguished, and an error of the command itself is a string. The database of sessions has the same tables and
+//! another path.
 
-use super::parts::{self, RunLine};
+use crate::family::opencode::{self, RunLine};
 use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
 use sabir_core::dialect::text;
 use sabir_core::history::{FileRole, LogRoot, LogSpec};
@@ -25,12 +25,12 @@ pub fn agent() -> Agent {
 fn log() -> LogSpec {
     LogSpec::new(
         [LogRoot::relocatable("XDG_DATA_HOME", ".local/share", "kilo/kilo.db")],
-        // The rows are those of OpenCode, and do not tell whose they are.
-        parts::history::dialect().with_detect(|_| Confidence::None),
+        // The rows are the same as those of OpenCode.
+        opencode::history::dialect().with_detect(|_| Confidence::None),
         |path| (path == ["kilo.db"]).then_some(FileRole::Database),
-        parts::history::note,
+        opencode::history::note,
     )
-    .prefix_sufficient(parts::history::enough)
+    .prefix_sufficient(opencode::history::enough)
 }
 
 fn launch() -> LaunchSpec {
@@ -39,7 +39,7 @@ fn launch() -> LaunchSpec {
             model: true,
             resume: true,
             r#continue: true,
-            // Its rules for less than everything were never seen at work.
+            // Narrower permissions were never recorded.
             permissions: vec![Permission::Full],
             ..Capabilities::default()
         })
@@ -62,14 +62,14 @@ fn command(request: &Request<'_>) -> CommandLine {
 }
 
 fn run() -> DialectSpec {
-    DialectSpec::json("run", "events of `run --format json`", detect, parts::Run::default)
+    DialectSpec::json("run", "events of `run --format json`", detect, opencode::Run::default)
 }
 
 fn detect(line: &str) -> Confidence {
-    match parts::run_line(line) {
+    match opencode::run_line(line) {
         RunLine::Other => Confidence::None,
         RunLine::Any => Confidence::Possible,
-        RunLine::StepEnd { measured } => Confidence::certain_if(measured),
+        RunLine::StepEnd { has_metrics } => Confidence::certain_if(has_metrics),
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use sabir_core::agent::Confidence;
 
     #[test]
-    fn the_end_of_a_step_tells() {
+    fn detects_kilo_by_the_metrics_of_a_step() {
         let start = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
         assert_eq!(detect(start), Confidence::Possible);
         let end = r#"{"type":"step_finish","sessionID":"ses_1","part":{"metrics":{"generation":32.2},"reason":"stop"}}"#;

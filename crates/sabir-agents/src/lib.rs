@@ -1,7 +1,7 @@
 //! The agents that Sabir supports: their output formats, session logs and command lines.
 //!
 //! [`builtin`] returns all of them as a [`Registry`]. Each agent is a module with a cargo feature of its name, and sees no other
-//! agent; what several of them share is a family.
+//! agent; the output formats that several of them share are in `family`.
 //!
 //! ```
 //! use sabir_core::decode::{Decoder, Start};
@@ -21,15 +21,14 @@ pub mod codex;
 pub mod copilot;
 pub mod cursor;
 pub mod droid;
+mod family;
 pub mod gemini;
 pub mod goose;
 pub mod kilo;
 pub mod localexec;
 pub mod openai;
 pub mod opencode;
-mod parts;
 pub mod pi;
-mod printed;
 pub mod qwen;
 
 use sabir_core::agent::Registry;

@@ -1,7 +1,7 @@
-//! `opencode`.
+//! OpenCode (`opencode`).
 //!
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
-//! as server-sent events. Its sessions are in a database. All speak of the same parts, whose shape is in `parts`.
+//! as server-sent events. Sessions are stored in a database. All three have the same parts ([`crate::family::opencode`]).
 
 mod command;
 mod server;
@@ -10,7 +10,7 @@ mod session;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::parts::{self, RunLine};
+use crate::family::opencode::{self, RunLine};
 use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
 use sabir_core::dialect::text;
 use sabir_core::history::{FileRole, LogRoot, LogSpec};
@@ -31,22 +31,22 @@ pub fn agent() -> Agent {
 fn log() -> LogSpec {
     LogSpec::new(
         [LogRoot::relocatable("XDG_DATA_HOME", ".local/share", "opencode/opencode.db")],
-        parts::history::dialect(),
+        opencode::history::dialect(),
         |path| (path == ["opencode.db"]).then_some(FileRole::Database),
-        parts::history::note,
+        opencode::history::note,
     )
-    .prefix_sufficient(parts::history::enough)
+    .prefix_sufficient(opencode::history::enough)
 }
 
 fn run() -> DialectSpec {
-    DialectSpec::json("run", "events of `run --format json`", detect_run, parts::Run::default)
+    DialectSpec::json("run", "events of `run --format json`", detect_run, opencode::Run::default)
 }
 
 fn server() -> DialectSpec {
     DialectSpec::text("server", "server-sent events of `/event` and `/global/event`", detect_server, server::Server::default)
 }
 
-/// What a line is known by.
+/// Fields by which a line of the server is detected.
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
 struct Head<'a> {
@@ -56,12 +56,12 @@ struct Head<'a> {
     payload: Option<&'a RawValue>,
 }
 
-/// Forks print the same lines; the end of a step tells them apart.
+/// Forks print the same lines, but the end of their steps has metrics.
 fn detect_run(line: &str) -> Confidence {
-    match parts::run_line(line) {
+    match opencode::run_line(line) {
         RunLine::Other => Confidence::None,
         RunLine::Any => Confidence::Possible,
-        RunLine::StepEnd { measured } => Confidence::certain_if(!measured),
+        RunLine::StepEnd { has_metrics } => Confidence::certain_if(!has_metrics),
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use sabir_core::agent::Confidence;
 
     #[test]
-    fn run_lines_tell() {
+    fn detects_lines_of_run() {
         let step = r#"{"type":"step_start","timestamp":1,"sessionID":"ses_1","part":{"type":"step-start"}}"#;
         assert_eq!(detect_run(step), Confidence::Possible);
         assert_eq!(detect_run(r#"{"error":{"name":"APIError"},"type":"error","sessionID":"ses_1"}"#), Confidence::Possible);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn server_sent_events_tell() {
+    fn detects_server_sent_events() {
         assert_eq!(detect_server(r#"data: {"id":"evt_1","type":"server.connected","properties":{}}"#), Confidence::Certain);
         assert_eq!(detect_server(r#"data:{"payload":{"type":"sync"},"directory":"/home/user"}"#), Confidence::Certain);
         assert_eq!(detect_server("data: text"), Confidence::None);

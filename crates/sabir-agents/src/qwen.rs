@@ -4,16 +4,15 @@
 //! |---|---|
 //! | stream-json | `--output-format stream-json [--include-partial-messages]` |
 //! | | `--output-format json`: the lines of stream-json as one array |
-//! | history | the log that it keeps in `chats/` |
+//! | history | the session log in `chats/` |
 //! | text | `--output-format text` |
 
 mod command;
-mod ending;
-mod figures;
 mod history;
-mod lane;
+mod outcome;
 mod stream;
 mod tools;
+mod usage;
 mod wire;
 
 use serde::Deserialize;
@@ -21,6 +20,8 @@ use serde::Deserialize;
 use sabir_core::agent::{Accounting, Agent, Confidence, DialectSpec};
 use sabir_core::dialect::text;
 use sabir_core::json::{self, Str};
+
+use crate::family::anthropic::StreamJson;
 
 /// The agent.
 pub fn agent() -> Agent {
@@ -30,16 +31,16 @@ pub fn agent() -> Agent {
             "stream-json",
             "one JSON object per line or all in one array, with or without partial messages",
             detect,
-            stream::Stream::default,
+            StreamJson::<stream::Qwen>::default,
         ))
         .log(history::log())
-        .dialect(text::dialect_of(|| text::WithEnding::new(ending::with_exit_code)))
+        .dialect(text::dialect_of(|| text::WithEnding::new(outcome::with_exit_code)))
         .accounting(Accounting { input_includes_cache: true, output_excludes_reasoning: false })
         .launch(command::launch())
         .shapes(include_str!("qwen/shapes.txt"))
 }
 
-/// The types are those of Claude Code; these fields are its own, or those that it leaves out.
+/// Detects a line by fields that only Qwen Code prints, or that it leaves out of the format.
 fn detect(line: &str) -> Confidence {
     use serde::de::IgnoredAny;
     #[derive(Deserialize)]
@@ -67,7 +68,7 @@ fn detect(line: &str) -> Confidence {
     struct Event<'a> {
         r#type: Str<'a>,
     }
-    let maybe = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
+    let possible_if = |plausible| if plausible { Confidence::Possible } else { Confidence::None };
     let Some(probe) = json::parse::<Probe<'_>>(line).filter(|probe| probe.uuid.is_some() && probe.log_session_id.is_none())
     else {
         return Confidence::None;
@@ -76,10 +77,10 @@ fn detect(line: &str) -> Confidence {
         ("system", Some("init")) => Confidence::certain_if(probe.qwen_code_version.is_some()),
         ("system", Some("retry" | "task_started" | "task_notification")) => Confidence::certain_if(probe.data.is_some()),
         ("stream_event", _) if probe.event.as_ref().is_some_and(|event| &*event.r#type == "goal_state") => Confidence::Certain,
-        ("stream_event", _) => maybe(probe.event.is_some() && probe.api_message_id.is_none()),
-        ("assistant" | "user", _) => maybe(probe.message.is_some() && probe.request_id.is_none()),
+        ("stream_event", _) => possible_if(probe.event.is_some() && probe.api_message_id.is_none()),
+        ("assistant" | "user", _) => possible_if(probe.message.is_some() && probe.request_id.is_none()),
         ("result", Some(_)) => {
-            maybe(probe.permission_denials.is_some() && probe.total_cost_usd.is_none() && probe.model_usage.is_none())
+            possible_if(probe.permission_denials.is_some() && probe.total_cost_usd.is_none() && probe.model_usage.is_none())
         }
         _ => Confidence::None,
     }
@@ -91,7 +92,7 @@ mod tests {
     use sabir_core::agent::Confidence;
 
     #[test]
-    fn only_its_own_lines_are_sure() {
+    fn detects_certainly_only_by_own_fields() {
         for (rest, want) in [
             (r#""type":"system","subtype":"init","slash_commands":[],"qwen_code_version":"0.24.4""#, Confidence::Certain),
             (r#""type":"system","subtype":"init","slash_commands":[]"#, Confidence::None),

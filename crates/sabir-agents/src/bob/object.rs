@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::narration::{Narration, Part};
 use super::usage::{self, Problem, Stats};
-use crate::printed::ReadObject;
+use crate::family::multiline_json::ObjectReader;
 
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
@@ -28,7 +28,7 @@ pub(super) struct Object {
     ended: Option<Verdict>,
 }
 
-impl ReadObject for Object {
+impl ObjectReader for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());
         let Some(wire) = wire else {

@@ -6,8 +6,8 @@
 //! are told again in `progress` lines and in the results of their calls; a response without a visible word leaves no
 //! line at all, only a larger sum in `cost-state`.
 
+mod decode;
 mod note;
-mod whole;
 
 use sabir_core::agent::{Confidence, DialectSpec};
 use sabir_core::history::{FileRole, LogRoot, LogSpec, stem};
@@ -30,7 +30,7 @@ pub(super) fn log() -> LogSpec {
 
 /// The log as a dialect.
 pub(super) fn dialect() -> DialectSpec {
-    DialectSpec::json("history", "the log of a session in `projects/`", detect, whole::Log::default)
+    DialectSpec::json("history", "the log of a session in `projects/`", detect, decode::LogDialect::default)
 }
 
 fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {

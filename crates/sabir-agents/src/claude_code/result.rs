@@ -1,125 +1,80 @@
-//! `result` lines: the answer, the figures and the verdict.
+//! `result` lines: usage, outcome and answer.
 //!
-//! There is one per prompt, and one more each time a background task wakes the agent up, so the last one counts.
-//! `modelUsage` and `total_cost_usd` are of the whole session, earlier runs included; the share of this run is in
-//! `model_usage_since_last_result` where the version has it, else in what is new against the result before.
-//! `subtype` says `success` of an API error too: `is_error` decides.
+//! Pitfalls:
+//! - There is one per prompt, and one more each time a background task wakes the agent up.
+//! - `modelUsage` and `total_cost_usd` are of the whole session, earlier runs included. The share of a result is in
+//!   `model_usage_since_last_result` where the version has it, else the difference to the previous result.
+//! - `subtype` is `success` for an API error too: `is_error` decides.
 
-use std::collections::BTreeMap;
+use sabir_core::dialect::Facts;
+use sabir_core::event::{Cause, ErrorEvent, Outcome, TurnEnd, Usage, UsageScope};
+use sabir_core::json::{self, Str};
+use sabir_core::line::Line;
 
-use sabir_core::dialect::{Facts, Verdict};
-use sabir_core::event::{Cause, ErrorEvent, Final, Outcome, Session, TurnEnd, Usage, UsageScope};
-use sabir_core::json::Str;
+use super::response::usage_event;
+use super::stream::ClaudeCode;
+use super::wire::{ModelUsage, ResultDetails};
+use crate::family::anthropic::wire::{ResultLine, Usage as Counts};
+use crate::family::anthropic::{RunResult, StreamJson};
 
-use super::wire::{ModelUsage, ResultLine};
-
-/// What the results so far say.
-#[derive(Debug, Default)]
-pub(super) struct Results {
-    session_known: bool,
-    answer: Option<String>,
-    verdict: Option<Verdict>,
-    turns: u32,
-    duration_ms: u64,
-    /// Session figures of the last result, for versions that give no others.
-    before: BTreeMap<String, (ModelUsage, f64)>,
+/// Reads a result.
+pub(super) fn result<'a>(
+    stream: &mut StreamJson<ClaudeCode>,
+    result: &ResultLine<'a>,
+    line: &Line<'a>,
+    facts: &mut Facts<'a>,
+) -> RunResult {
+    let details: ResultDetails<'a> = line.borrowed().and_then(json::parse).unwrap_or_default();
+    let model = stream.messages.remove(&None).and_then(|message| message.response.model);
+    if model.is_some() {
+        facts.push(TurnEnd::default().stop_reason(result.stop_reason.as_deref().map(str::to_owned)));
+    }
+    // Helper models are listed too; the main one is the most expensive.
+    let models = details.model_usage.iter().flatten();
+    let main = models.reduce(|best, next| if weight(next.1) > weight(best.1) { next } else { best });
+    stream.session(result, main.map(|(model, _)| model.clone()), facts);
+    stream.variant.usage(result, &details, model, facts);
+    let last_error = stream.variant.last_error.take();
+    let (outcome, cause) = outcome(result, &details);
+    let answer = match outcome {
+        Outcome::Completed => answer(result, &details),
+        // A stop on request is no error, and an error is reported once.
+        Outcome::Cancelled | Outcome::Refused => None,
+        _ => {
+            let message = error_message(result, &details);
+            if last_error.is_none_or(|error| error != message) {
+                facts.push(ErrorEvent::new(message).class(cause).fatal(true));
+            }
+            None
+        }
+    };
+    RunResult { outcome, cause, answer }
 }
 
-impl Results {
-    pub(super) fn session_known(&mut self) {
-        self.session_known = true;
-    }
-
-    /// Reads one result of the main agent, whose last model is given.
-    pub(super) fn result<'a>(
-        &mut self,
-        result: &ResultLine<'a>,
-        model: Option<String>,
-        last_error: Option<String>,
-        facts: &mut Facts<'a>,
-    ) {
-        let stop_reason = result.stop_reason.as_deref().map(str::to_owned);
-        if model.is_some() {
-            facts.push(TurnEnd::default().stop_reason(stop_reason.clone()));
-        }
-        self.session(result, facts);
-        self.usage(result, model, facts);
-        let outcome = outcome(result);
-        if outcome.0 == Outcome::Completed {
-            self.answer = answer(result);
-        } else {
-            self.answer = None;
-            report_errors(result, outcome, last_error, facts);
-        }
-        self.turns = self.turns.saturating_add(result.num_turns.unwrap_or(0));
-        self.duration_ms = self.duration_ms.saturating_add(result.duration_ms.unwrap_or(0));
-        self.verdict = Some(Verdict {
-            cause: outcome.1,
-            stop_reason,
-            turns: result.num_turns.is_some().then_some(self.turns),
-            duration_ms: result.duration_ms.is_some().then_some(self.duration_ms),
-            api_duration_ms: result.duration_api_ms,
-            ..Verdict::of(outcome.0)
-        });
-    }
-
-    /// Whether there was a result.
-    pub(super) fn told(&self) -> bool {
-        self.verdict.is_some()
-    }
-
-    pub(super) fn end(&mut self, facts: &mut Facts<'static>) -> Verdict {
-        if let Some(text) = self.answer.take() {
-            facts.push(Final::new(text));
-        }
-        self.verdict.take().unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
-    }
-
-    /// A lone result (`--output-format json`) is all that tells of the session.
-    fn session<'a>(&mut self, result: &ResultLine<'a>, facts: &mut Facts<'a>) {
-        if self.session_known || result.session_id.is_none() {
-            return;
-        }
-        self.session_known = true;
-        // Helper models are in the list too; the main one is the one that cost most.
-        let main =
-            result.model_usage.iter().flatten().reduce(|best, next| if weight(next.1) > weight(best.1) { next } else { best });
-        facts.push(Session::default().session_id(result.session_id.clone()).model(main.map(|(model, _)| model.clone())));
-    }
-
-    fn usage<'a>(&mut self, result: &ResultLine<'a>, model: Option<String>, facts: &mut Facts<'a>) {
-        let since_last = result.model_usage_since_last_result.as_ref().filter(|usage| !usage.is_empty());
-        let whole = result.model_usage.as_ref().filter(|usage| !usage.is_empty());
-        match (since_last, whole) {
+impl ClaudeCode {
+    /// Pushes the usage since the previous result.
+    fn usage<'a>(&mut self, result: &ResultLine<'a>, details: &ResultDetails<'a>, model: Option<String>, facts: &mut Facts<'a>) {
+        let since_last = details.model_usage_since_last_result.as_ref().filter(|usage| !usage.is_empty());
+        let total = details.model_usage.as_ref().filter(|usage| !usage.is_empty());
+        match (since_last, total) {
             (Some(usage), _) => usage.iter().for_each(|(model, usage)| push_usage(model.clone(), *usage, usage.cost_usd, facts)),
-            // The version knows the share of this result, and it is nothing: an interrupted response is not in it.
-            (None, _) if result.model_usage_since_last_result.is_some() => {}
+            // The version reports the share of this result, and it is empty: an interrupted response is not in it.
+            (None, _) if details.model_usage_since_last_result.is_some() => {}
             (None, Some(usage)) => {
                 for (model, now) in usage {
                     let cost = now.cost_usd.unwrap_or(0.0);
-                    let (before, cost_before) = self.before.insert(model.to_string(), (*now, cost)).unwrap_or_default();
-                    let news = now.minus(&before);
-                    if weight(&news) > 0.0 {
-                        push_usage(model.clone(), news, now.cost_usd.map(|cost| (cost - cost_before).max(0.0)), facts);
+                    let (before, cost_before) = self.session_usage.insert(model.to_string(), (*now, cost)).unwrap_or_default();
+                    let added = now.minus(&before);
+                    if weight(&added) > 0.0 {
+                        push_usage(model.clone(), added, now.cost_usd.map(|cost| (cost - cost_before).max(0.0)), facts);
                     }
                 }
             }
             (None, None) => {
-                let Some(usage) = result.usage else { return };
-                if usage.input_tokens.unwrap_or(0) == 0 && usage.output_tokens.unwrap_or(0) == 0 {
-                    return;
+                let is_known = |usage: &Counts| usage.input_tokens.unwrap_or(0) > 0 || usage.output_tokens.unwrap_or(0) > 0;
+                if let Some(usage) = result.usage.filter(is_known) {
+                    facts.push(usage_event(&usage, UsageScope::Run).cost_usd(details.total_cost_usd).model(model));
                 }
-                facts.push(
-                    Usage::new(UsageScope::Run)
-                        .input_tokens(usage.input_tokens)
-                        .output_tokens(usage.output_tokens)
-                        .cache_read_tokens(usage.cache_read_input_tokens)
-                        .cache_write_tokens(usage.cache_creation_input_tokens)
-                        .cache_write_1h_tokens(usage.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens))
-                        .reasoning_tokens(usage.output_tokens_details.and_then(|details| details.thinking_tokens))
-                        .cost_usd(result.total_cost_usd)
-                        .model(model),
-                );
             }
         }
     }
@@ -143,7 +98,7 @@ fn minus(now: Option<u64>, before: Option<u64>) -> Option<u64> {
     now.map(|now| now.saturating_sub(before.unwrap_or(0)))
 }
 
-/// How much of a run a model did: by cost, or by tokens where there is no cost.
+/// Share of a model in a run: by cost, or by tokens if there is no cost.
 fn weight(usage: &ModelUsage) -> f64 {
     let tokens = [usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens];
     let tokens = tokens.into_iter().fold(0, u64::saturating_add) as f64;
@@ -164,10 +119,9 @@ fn push_usage<'a>(model: Str<'a>, usage: ModelUsage, cost_usd: Option<f64>, fact
     );
 }
 
-fn outcome(result: &ResultLine<'_>) -> (Outcome, Option<Cause>) {
+fn outcome(result: &ResultLine<'_>, details: &ResultDetails<'_>) -> (Outcome, Option<Cause>) {
     let subtype = result.subtype.as_deref().unwrap_or("success");
-    let terminal = result.terminal_reason.as_deref().unwrap_or_default();
-    if terminal.starts_with("aborted") {
+    if details.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted")) {
         return (Outcome::Cancelled, None);
     }
     match subtype {
@@ -177,34 +131,20 @@ fn outcome(result: &ResultLine<'_>) -> (Outcome, Option<Cause>) {
             Some("refusal") => (Outcome::Refused, Some(Cause::Refusal)),
             _ => (Outcome::Completed, None),
         },
-        _ => (Outcome::Failed, Some(Cause::of_error(result.api_error_status, &complaint(result)))),
+        _ => (Outcome::Failed, Some(Cause::of_error(details.api_error_status, &error_message(result, details)))),
     }
 }
 
-fn complaint(result: &ResultLine<'_>) -> String {
-    match (&result.errors, &result.result) {
+fn error_message(result: &ResultLine<'_>, details: &ResultDetails<'_>) -> String {
+    match (&details.errors, &result.result) {
         (Some(errors), _) if !errors.is_empty() => errors.iter().map(|error| &**error).collect::<Vec<_>>().join("; "),
         (_, Some(text)) => text.to_string(),
         _ => result.subtype.as_deref().unwrap_or("error").to_owned(),
     }
 }
 
-fn report_errors<'a>(
-    result: &ResultLine<'a>,
-    (outcome, class): (Outcome, Option<Cause>),
-    last_error: Option<String>,
-    facts: &mut Facts<'a>,
-) {
-    let message = complaint(result);
-    // A stop that was asked for is no error, and an error is told once.
-    if matches!(outcome, Outcome::Cancelled | Outcome::Refused) || last_error.is_some_and(|error| error == message) {
-        return;
-    }
-    facts.push(ErrorEvent::new(message).class(class).fatal(true));
-}
-
-fn answer(result: &ResultLine<'_>) -> Option<String> {
-    let text = [&result.result, &result.content, &result.text].into_iter().flatten().find(|text| !text.is_empty());
+fn answer(result: &ResultLine<'_>, details: &ResultDetails<'_>) -> Option<String> {
+    let text = [&result.result, &details.content, &details.text].into_iter().flatten().find(|text| !text.is_empty());
     // With a schema the answer is an object, and the text may be empty.
-    text.map(|text| text.to_string()).or_else(|| result.structured_output.map(|output| output.get().to_owned()))
+    text.map(|text| text.to_string()).or_else(|| details.structured_output.map(|output| output.get().to_owned()))
 }

@@ -1,66 +1,58 @@
-//! Tool calls: their arguments, results, file changes and permissions.
+//! Tool calls: arguments, results, file changes and permissions.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use sabir_core::dialect::Facts;
 use sabir_core::diff;
-use sabir_core::event::{
-    Change, FileChange, Permission, PermissionOption, Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus,
-};
-use sabir_core::json::{self, Str, TextOr, Unread};
+use sabir_core::event::{Change, FileChange, Permission, PermissionOption, Plan, ToolEnd, ToolStart, ToolStatus};
+use sabir_core::json::{self, Str};
 use serde_json::value::RawValue;
 
-use super::wire::{Block, Control, FileResult, Part, PermissionDecision, Structured, Todos, ToolResultMeta};
+use super::wire::{Control, PermissionDecision, ToolResultMeta};
+use crate::family::anthropic::tools::{content_text, plan};
+use crate::family::anthropic::wire::{Block, FileResult, Structured};
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
     if name == "TodoWrite"
-        && let Some(todos) = block.input.and_then(|input| json::parse::<Todos<'a>>(input.get()))
+        && let Some(items) = block.input.and_then(plan)
     {
-        let items = todos.todos.into_iter().map(|todo| PlanItem {
-            text: todo.content.into(),
-            status: match todo.status.as_deref() {
-                Some("completed") => PlanStatus::Completed,
-                Some("in_progress") => PlanStatus::InProgress,
-                _ => PlanStatus::Pending,
-            },
-        });
-        facts.push(Plan::new(items.collect()));
+        facts.push(Plan::new(items));
     }
     facts.push(ToolStart::new(block.id.map(Cow::from).unwrap_or_default(), name).input(block.input.map(RawValue::get)));
 }
 
-/// The results of tools. Anything else that a `user` line holds is a prompt, the user's or the agent's own.
-pub(super) fn user<'a>(
+/// Pushes the tool results among the blocks of a `user` line. Other blocks are prompts.
+pub(super) fn tool_results<'a>(
     blocks: Vec<Block<'a>>,
     structured: Option<Structured<'a>>,
-    is_refused: impl Fn(&str) -> bool,
+    is_denied: impl Fn(&str) -> bool,
     facts: &mut Facts<'a>,
 ) {
-    let mut results: Vec<Block<'a>> = blocks.into_iter().filter(|block| block.tool_use_id.is_some()).collect();
-    // The structured copy does not say whose it is, so it counts only where there is one result.
-    let structured = structured.filter(|_| results.len() == 1);
-    for block in results.drain(..) {
-        let refused = block.tool_use_id.as_deref().is_some_and(&is_refused);
-        tool_end(block, structured, refused, facts);
+    let is_result = |block: &Block<'a>| block.tool_use_id.is_some();
+    // The structured copy does not name its call, so it is used only if there is a single result.
+    let structured = structured.filter(|_| blocks.iter().filter(|block| is_result(block)).count() == 1);
+    for block in blocks.into_iter().filter(is_result) {
+        let is_denied = block.tool_use_id.as_deref().is_some_and(&is_denied);
+        tool_end(block, structured, is_denied, facts);
     }
 }
 
-/// The calls that a stream says were refused and never ran.
-pub(super) fn refused<'a>(meta: Option<&'a RawValue>) -> Vec<Str<'a>> {
+/// Returns the calls of a `user` line that were denied and never ran.
+pub(super) fn denied_calls<'a>(meta: Option<&'a RawValue>) -> Vec<Str<'a>> {
     let meta: Vec<ToolResultMeta<'a>> = meta.and_then(|meta| json::parse(meta.get())).unwrap_or_default();
-    let is_refused = |meta: &ToolResultMeta<'_>| {
+    let is_denied = |meta: &ToolResultMeta<'_>| {
         meta.non_execution_kind.is_some() || meta.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection)
     };
-    meta.into_iter().filter(is_refused).map(|meta| meta.id).collect()
+    meta.into_iter().filter(is_denied).map(|meta| meta.id).collect()
 }
 
-pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>, refused: bool, facts: &mut Facts<'a>) {
+pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>, is_denied: bool, facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
     let output = block.content.map(|content| content_text(*content));
     let failed = block.is_error.unwrap_or(false);
-    let status = match (failed, refused) {
+    let status = match (failed, is_denied) {
         (true, true) => ToolStatus::Denied,
         (true, false) => ToolStatus::Error,
         (false, _) => ToolStatus::Ok,
@@ -70,30 +62,14 @@ pub(super) fn tool_end<'a>(block: Block<'a>, structured: Option<Structured<'a>>,
     {
         file_change(file, &id, facts);
     }
-    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(&output.head(EXIT_CODE)));
+    let exit_code = output.as_ref().filter(|_| failed).and_then(|output| exit_code(&output.head(EXIT_CODE_LINE)));
     facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
 }
 
-/// The text of a tool's result, which is a string, a part or a list of parts.
-fn content_text(content: TextOr<'_>) -> Text<'_> {
-    let Unread(other) = match content {
-        TextOr::Text(text) => return text,
-        TextOr::Other(other) => other,
-    };
-    let parts = json::parse::<Vec<Part<'_>>>(other).or_else(|| json::parse(other).map(|part| vec![part]));
-    let Some(parts) = parts else { return Text::from(other) };
-    let texts = parts.into_iter().filter_map(|part| match part {
-        Part { text: Some(text), .. } => Some(text.to_string()),
-        Part { title: Some(title), url: Some(url), .. } => Some(format!("{} {}", &*title, &*url)),
-        Part { url, .. } => url.map(|url| url.to_string()),
-    });
-    Text::from(texts.collect::<Vec<_>>().join("\n"))
-}
+/// Limit of the length of the line with the exit code.
+const EXIT_CODE_LINE: usize = 64;
 
-/// The line with an exit code is not longer.
-const EXIT_CODE: usize = 64;
-
-/// A failed command's result starts with its exit code.
+/// Reads the exit code from the first line of the result of a failed command.
 fn exit_code(output: &str) -> Option<i32> {
     output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok()
 }
@@ -122,7 +98,8 @@ fn file_change<'a>(file: FileResult<'a>, call: &Str<'a>, facts: &mut Facts<'a>) 
     );
 }
 
-pub(super) fn permission_asked<'a>(control: Control<'a>, facts: &mut Facts<'a>) {
+/// Pushes the permission that the agent asks its host for.
+pub(super) fn permission_request<'a>(control: Control<'a>, facts: &mut Facts<'a>) {
     if &*control.request.subtype != "can_use_tool" {
         return;
     }

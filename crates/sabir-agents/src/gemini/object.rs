@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::ending::{self, Failure};
 use super::tokens::{Detailed, Tokens};
-use crate::printed::ReadObject;
+use crate::family::multiline_json::ObjectReader;
 
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
@@ -69,7 +69,7 @@ pub(super) struct Object {
     ended: Option<Verdict>,
 }
 
-impl ReadObject for Object {
+impl ObjectReader for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let own = |text: &Str<'_>| -> Cow<'static, str> { Cow::Owned(text.0.clone().into_owned()) };
         let wire = json::parse::<Wire<'_>>(text).filter(|wire| wire.response.is_some() || wire.error.is_some());

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::banner::{self, Banner, Piece};
 use super::conversation::Conversation;
 use super::wire::{Figures, Message};
-use crate::printed::ReadObject;
+use crate::family::multiline_json::ObjectReader;
 
 /// Reads the object.
 #[derive(Default)]
@@ -62,7 +62,7 @@ pub(super) fn detect(line: &str) -> Confidence {
     }
 }
 
-impl ReadObject for Object {
+impl ObjectReader for Object {
     fn object(&mut self, text: &str, facts: &mut Facts<'_>) {
         let mut own = Facts::default();
         self.read(text, &mut own);

@@ -22,9 +22,9 @@ use wire::{
 };
 
 use super::session::{PartKind, Role, Sessions};
-use crate::parts::ending::{self, Ending};
-use crate::parts::tool::ToolCall;
-use crate::parts::wire::{Failure, Part, plan};
+use crate::family::opencode::outcome::{self, OutcomeTracker};
+use crate::family::opencode::tool::ToolCall;
+use crate::family::opencode::wire::{Failure, Part, plan};
 
 /// The JSON of a line, when it has any.
 pub(super) fn payload(line: &str) -> Option<&str> {
@@ -78,7 +78,7 @@ struct Events {
     model: Option<String>,
     asked: Asked,
     changes: Changes,
-    ending: Ending,
+    outcome: OutcomeTracker,
     /// Whether the main session waits for the next prompt.
     idle: bool,
 }
@@ -128,7 +128,7 @@ impl JsonDialect for Events {
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        self.ending.verdict(self.idle, facts)
+        self.outcome.verdict(self.idle, facts)
     }
 }
 
@@ -253,7 +253,7 @@ impl Events {
                 if role == Role::Main {
                     self.sessions.works();
                     self.changes.step_start();
-                    self.ending.step_start();
+                    self.outcome.step_start();
                     facts.push(TurnStart::default());
                 }
             }
@@ -268,9 +268,9 @@ impl Events {
                 }
                 if role == Role::Main {
                     if !message.summary {
-                        message.texts().for_each(|text| self.ending.text(text));
+                        message.texts().for_each(|text| self.outcome.text(text));
                     }
-                    self.ending.step_finish(part.reason.as_deref());
+                    self.outcome.step_finish(part.reason.as_deref());
                     facts.push(TurnEnd::default().stop_reason(part.reason));
                 }
             }
@@ -303,7 +303,7 @@ impl Events {
             let status = call.push_end(facts);
             self.changes.reported(facts);
             if role == Role::Main && status == ToolStatus::Denied {
-                self.ending.denied();
+                self.outcome.denied();
             }
             return Some(());
         }
@@ -345,10 +345,10 @@ impl Events {
             None => Some(Role::Main),
         };
         match role {
-            Some(Role::Main) => self.ending.fail(failure, facts),
+            Some(Role::Main) => self.outcome.fail(failure, facts),
             Some(Role::Child) => {
-                let (_, cause) = ending::judge(&failure);
-                facts.push(ending::error(failure, cause, false));
+                let (_, cause) = outcome::classify_error(&failure);
+                facts.push(outcome::error(failure, cause, false));
             }
             None => {}
         }

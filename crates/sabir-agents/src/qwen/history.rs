@@ -5,8 +5,8 @@
 //! counts, and messages count only in a log that has none of it. What sub-agents say is in files of their own
 //! (`subagents/`), which are not read: what they spend is in the session's log.
 
+mod decode;
 mod note;
-mod whole;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ pub(super) fn log() -> LogSpec {
 
 /// The log as a dialect.
 pub(super) fn dialect() -> DialectSpec {
-    DialectSpec::json("history", "the log of a session in `chats/`", detect, whole::Log::default)
+    DialectSpec::json("history", "the log of a session in `chats/`", detect, decode::LogDialect::default)
 }
 
 fn part<'p>(path: &[&'p str]) -> Option<FileRole<'p>> {

@@ -1,14 +1,14 @@
-//! Tool calls: their arguments, results and permissions.
+//! Tool calls: arguments, results and permissions.
 
 use std::borrow::Cow;
 
 use sabir_core::dialect::Facts;
-use sabir_core::event::{Permission, Plan, PlanItem, PlanStatus, Text, ToolEnd, ToolKind, ToolStart, ToolStatus};
-use sabir_core::json::{self, Str};
-use serde::Deserialize;
+use sabir_core::event::{Permission, Plan, ToolEnd, ToolKind, ToolStart, ToolStatus};
 use serde_json::value::RawValue;
 
-use super::wire::{Block, Denial};
+use crate::family::anthropic::tools::{content_text, plan};
+use crate::family::anthropic::wire::Block;
+use super::wire::Denial;
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();
@@ -24,71 +24,36 @@ pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
 
 pub(super) fn tool_end<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let Some(id) = block.tool_use_id else { return };
-    let output = block.content.map(content_text);
-    let shown = output.as_deref().unwrap_or_default();
-    let failed = block.is_error == Some(true);
-    let exit_code = Some(shown).filter(|_| failed).and_then(exit_code);
-    let status = match failed {
-        false => ToolStatus::Ok,
-        true if shown.starts_with("[Operation Cancelled]") => ToolStatus::Cancelled,
-        true if refused(shown) => ToolStatus::Denied,
-        true => ToolStatus::Error,
+    let output = block.content.map(|content| content_text(*content));
+    let (status, exit_code) = if block.is_error == Some(true) {
+        let text = output.as_deref().unwrap_or_default();
+        let status = if text.starts_with("[Operation Cancelled]") {
+            ToolStatus::Cancelled
+        } else if is_denied(text) {
+            ToolStatus::Denied
+        } else {
+            ToolStatus::Error
+        };
+        (status, exit_code(text))
+    } else {
+        (ToolStatus::Ok, None)
     };
     facts.push(ToolEnd::new(id, status).output(output).exit_code(exit_code));
 }
 
-/// A call that was not allowed is a failed one whose first line says so.
-pub(super) fn refused(shown: &str) -> bool {
-    let head = shown.lines().next().unwrap_or_default();
+/// Whether the first line of the output of a failed call says that the call was denied.
+pub(super) fn is_denied(output: &str) -> bool {
+    let head = output.lines().next().unwrap_or_default();
     head.contains(" requires permission to use ") && head.contains("permission was d")
 }
 
-/// The report of a failed command has one line per fact; the output stands between them, so the last one counts.
+/// Reads the exit code from the report of a failed command. The report contains the output, so its last such line counts.
 pub(super) fn exit_code(report: &str) -> Option<i32> {
     report.strip_prefix("Command: ")?;
     report.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "))?.trim().parse().ok()
 }
 
-/// The text of a tool's result, which is a string or a list of parts.
-fn content_text(content: &RawValue) -> Text<'_> {
-    #[derive(Deserialize)]
-    #[serde(bound = "'de: 'a")]
-    struct Part<'a> {
-        text: Option<Str<'a>>,
-    }
-    if let Some(text) = Text::from_json(content) {
-        return text;
-    }
-    let Some(parts) = json::parse::<Vec<Part<'_>>>(content.get()) else { return Text::from(content.get()) };
-    let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
-    Text::from(texts.join("\n"))
-}
-
-/// The steps of `todo_write`.
-pub(super) fn plan(input: &RawValue) -> Option<Vec<PlanItem<'_>>> {
-    #[derive(Deserialize)]
-    #[serde(bound = "'de: 'a")]
-    struct Arguments<'a> {
-        todos: Vec<Todo<'a>>,
-    }
-    #[derive(Deserialize)]
-    #[serde(bound = "'de: 'a")]
-    struct Todo<'a> {
-        content: Str<'a>,
-        status: Option<Str<'a>>,
-    }
-    let status = |word: Option<&str>| match word {
-        Some("completed") => PlanStatus::Completed,
-        Some("in_progress") => PlanStatus::InProgress,
-        Some("cancelled") => PlanStatus::Cancelled,
-        _ => PlanStatus::Pending,
-    };
-    let arguments: Arguments<'_> = json::parse(input.get())?;
-    let items = arguments.todos.into_iter();
-    Some(items.map(|todo| PlanItem { status: status(todo.status.as_deref()), text: todo.content.into() }).collect())
-}
-
-/// What a result says of calls that were not allowed.
+/// Pushes the denied calls of a `result` line.
 pub(super) fn denials<'a>(denials: Vec<Denial<'a>>, facts: &mut Facts<'a>) {
     for denial in denials {
         let call: Cow<'a, str> = denial.tool_use_id.into();
@@ -102,18 +67,18 @@ pub(super) fn denials<'a>(denials: Vec<Denial<'a>>, facts: &mut Facts<'a>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{exit_code, refused};
+    use super::{exit_code, is_denied};
 
     #[test]
-    fn a_report_tells_the_exit_code_and_an_output_does_not() {
+    fn exit_code_is_read_from_reports_only() {
         assert_eq!(exit_code("Command: x\nOutput: Exit Code: 9\nExit Code: 3\nSignal: (none)"), Some(3));
         assert_eq!(exit_code("it said\nExit Code: 3"), None);
         assert_eq!(exit_code("Command: x\nExit Code: (none)"), None);
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_first_line() {
-        assert!(refused("Qwen Code requires permission to use \"edit\", but that permission was declined."));
-        assert!(!refused("grep found:\n requires permission to use x, permission was declined"));
+    fn is_denied_reads_the_first_line() {
+        assert!(is_denied("Qwen Code requires permission to use \"edit\", but that permission was declined."));
+        assert!(!is_denied("grep found:\n requires permission to use x, permission was declined"));
     }
 }

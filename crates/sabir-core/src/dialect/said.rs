@@ -30,6 +30,11 @@ impl Said {
         self.length == 0
     }
 
+    /// Whether a full text begins with what was emitted, as far as length and tail tell.
+    pub fn is_prefix_of(&self, full: &str) -> bool {
+        self.beyond(full).is_some()
+    }
+
     /// What the whole text says beyond what was told, which from here on counts as told. Empty when the whole does not
     /// begin with what was told: nothing is said twice because a copy differs.
     pub fn rest<'t>(&mut self, whole: &'t str) -> &'t str {
@@ -70,6 +75,7 @@ mod tests {
     fn the_whole_copy_adds_only_what_is_missing() {
         let mut said = Said::default();
         said.push("Hello, ");
+        assert!(said.is_prefix_of("Hello, world") && !said.is_prefix_of("Hello"));
         assert_eq!(said.rest("Hello, world"), "world");
         assert_eq!(said.rest("Hello, world"), "");
         assert_eq!(said.rest("Hello"), "");

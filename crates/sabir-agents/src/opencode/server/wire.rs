@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::parts::wire::{Failure, Part, Todo};
+use crate::family::opencode::wire::{Failure, Part, Todo};
 use sabir_core::json::{self, Str};
 
 /// Any event, bare or wrapped.

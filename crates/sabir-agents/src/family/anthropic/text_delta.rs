@@ -1,20 +1,13 @@
-//! The one line that makes up most of a stream with partial messages, read without a parser.
+//! Fast path for text deltas, which are most lines of a stream with partial messages.
 //!
-//! A piece of text comes in a quarter of a kilobyte of the same keys in the same order. They are compared one by one;
-//! a line that differs in anything (another key, another order) is parsed like all others.
+//! A delta of a few bytes comes in a quarter of a kilobyte of the same keys in the same order, which are compared as they are
+//! written. A line that differs in any key or in their order takes the normal path.
 
 use sabir_core::event::Text;
 use sabir_core::json;
 
-/// A piece of text of the main agent.
-#[derive(Debug, PartialEq)]
-pub(super) struct TextDelta<'a> {
-    pub(super) text: Text<'a>,
-    pub(super) message_id: &'a str,
-}
-
-/// The piece that a line is, if it is such a line.
-pub(super) fn text_delta(line: &str) -> Option<TextDelta<'_>> {
+/// Parses a text delta of the main agent into its text and message id.
+pub(super) fn parse(line: &str) -> Option<(Text<'_>, &str)> {
     let rest = line.strip_prefix(r#"{"type":"stream_event","event":{"type":"content_block_delta","index":"#)?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = rest.strip_prefix(r#","delta":{"type":"text_delta","text":"#)?;
@@ -25,10 +18,10 @@ pub(super) fn text_delta(line: &str) -> Option<TextDelta<'_>> {
     let (_, rest) = plain_string(rest)?;
     let rest = rest.strip_prefix(r#","api_message_id":"#)?;
     let (message_id, rest) = plain_string(rest)?;
-    (rest == "}").then_some(TextDelta { text, message_id })
+    (rest == "}").then_some((text, message_id))
 }
 
-/// A JSON string with no escape in it, and what follows it.
+/// Splits off a leading JSON string that has no escapes.
 fn plain_string(json: &str) -> Option<(&str, &str)> {
     let inside = json.strip_prefix('"')?;
     let end = memchr::memchr2(b'"', b'\\', inside.as_bytes())?;
@@ -39,16 +32,16 @@ fn plain_string(json: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::text_delta;
+    use super::parse;
 
     const LINE: &str = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Größe "}},"session_id":"s","parent_tool_use_id":null,"uuid":"u","api_message_id":"msg_1"}"#;
 
     #[test]
-    fn only_the_very_line_is_read() {
-        let delta = text_delta(LINE).expect("the line");
-        assert_eq!((&*delta.text, delta.message_id), ("Größe ", "msg_1"));
+    fn parses_only_the_exact_layout() {
+        let (text, message_id) = parse(LINE).expect("the line");
+        assert_eq!((&*text, message_id), ("Größe ", "msg_1"));
         let escaped = LINE.replace("Größe", r#"\"Gr\u00f6\u00dfe\"\n"#);
-        assert_eq!(text_delta(&escaped).expect("the line").text, "\"Größe\"\n ");
+        assert_eq!(parse(&escaped).expect("the line").0, "\"Größe\"\n ");
         for (from, to) in [
             ("Größe", "Gr\\u00f"),
             ("Größe", "Gr\u{1}"),
@@ -59,7 +52,7 @@ mod tests {
             ("\"msg_1\"}", "\"msg_1\""),
             ("index\":0", "index\":-1"),
         ] {
-            assert_eq!(text_delta(&LINE.replace(from, to)), None, "{from} → {to}");
+            assert_eq!(parse(&LINE.replace(from, to)), None, "{from} → {to}");
         }
     }
 }

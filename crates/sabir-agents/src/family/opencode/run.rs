@@ -1,5 +1,6 @@
-//! `run --format json`: one line for every part that is complete. There is no first line, no delta, no start of a tool
-//! call, no retry and no last line; the stream just ends.
+//! Dialect of `run --format json`: one line per completed part.
+//!
+//! The stream has no header, no deltas, no starts of tool calls, no retries and no terminal event.
 
 use sabir_core::dialect::{End, Facts, Verdict};
 use sabir_core::event::{Session, TextDelta, ThinkingDelta, ToolStatus, TurnEnd, TurnStart};
@@ -8,15 +9,15 @@ use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::ending::Ending;
+use super::outcome::OutcomeTracker;
 use super::tool::ToolCall;
 use super::wire::{Failure, Part, Span};
 
-/// Reads the stream.
+/// Parses the stream.
 #[derive(Default)]
 pub(crate) struct Run {
     session_id: Option<String>,
-    ending: Ending,
+    outcome: OutcomeTracker,
 }
 
 /// Any line.
@@ -44,12 +45,12 @@ impl JsonDialect for Run {
         }
         match (&*wire.r#type, wire.part, wire.error) {
             ("step_start", Some(_), _) => {
-                self.ending.step_start();
+                self.outcome.step_start();
                 facts.push(TurnStart::default());
             }
             ("text", Some(part), _) => {
                 let Some(text) = part.text else { return };
-                self.ending.text(&text);
+                self.outcome.text(&text);
                 facts.at = part.time.and_then(Span::end).or(facts.at);
                 facts.push(TextDelta::new(text.0).message_id(part.message_id));
             }
@@ -62,30 +63,30 @@ impl JsonDialect for Run {
                 Some(call) => {
                     call.push_start(facts);
                     if call.is_over() && call.push_end(facts) == ToolStatus::Denied {
-                        self.ending.denied();
+                        self.outcome.denied();
                     }
                 }
                 None => json::unrecognized(line, facts),
             },
             ("step_finish", Some(part), _) => {
-                self.ending.step_finish(part.reason.as_deref());
+                self.outcome.step_finish(part.reason.as_deref());
                 if let Some(usage) = part.tokens.and_then(|tokens| tokens.event(part.cost, None)) {
                     facts.push(usage);
                 }
                 facts.push(TurnEnd::default().stop_reason(part.reason));
             }
-            ("error", _, Some(StringOr::Other(failure))) => self.ending.fail(failure, facts),
-            // What the command itself has to say against the run has no name.
-            ("error", _, Some(StringOr::String(name))) => self.ending.fail(Failure { name, data: None }, facts),
+            ("error", _, Some(StringOr::Other(failure))) => self.outcome.fail(failure, facts),
+            // An error of the command itself is a string.
+            ("error", _, Some(StringOr::String(name))) => self.outcome.fail(Failure { name, data: None }, facts),
             _ => json::unrecognized(line, facts),
         }
     }
 
     fn over(&self) -> Option<bool> {
-        Some(self.ending.is_final())
+        Some(self.outcome.is_final())
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        self.ending.verdict(true, facts)
+        self.outcome.verdict(true, facts)
     }
 }

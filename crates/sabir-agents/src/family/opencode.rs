@@ -1,10 +1,10 @@
-//! Steps of parts: the shape of OpenCode's sessions, which its forks print too.
+//! Output formats of OpenCode and its forks: sessions of messages, messages of parts.
 //!
-//! A message of the model is a list of parts (text, reasoning, tool calls) between the start and the end of a step. An
-//! agent adds to this what only it prints; what it shares with others is here, so that no agent needs to see another.
+//! A model response is a list of parts (text, reasoning, tool calls) between the start and the end of a step. Formats that
+//! only one of the agents has are in the module of that agent.
 
-pub(crate) mod ending;
 pub(crate) mod history;
+pub(crate) mod outcome;
 mod run;
 pub(crate) mod tool;
 pub(crate) mod wire;
@@ -14,24 +14,24 @@ use serde_json::value::RawValue;
 
 use sabir_core::json::{self, Str};
 
-pub(super) use run::Run;
+pub(crate) use run::Run;
 
-/// What a line of `run --format json` is to somebody who asks which agent printed it.
+/// Classification of a line of `run --format json`, for the detection of the agent.
 #[derive(Debug, PartialEq)]
-pub(super) enum RunLine {
-    /// None of its lines.
+pub(crate) enum RunLine {
+    /// Not a line of this format.
     Other,
-    /// A line that all agents of this shape print.
+    /// A line that all agents of the family print.
     Any,
     /// The end of a step.
     StepEnd {
-        /// It says how fast the model was.
-        measured: bool,
+        /// Whether the line has speed metrics of the model.
+        has_metrics: bool,
     },
 }
 
-/// Looks at a line without reading it.
-pub(super) fn run_line(line: &str) -> RunLine {
+/// Classifies a line by a few of its fields.
+pub(crate) fn run_line(line: &str) -> RunLine {
     #[derive(Deserialize)]
     #[serde(bound = "'de: 'a")]
     struct Head<'a> {
@@ -51,8 +51,8 @@ pub(super) fn run_line(line: &str) -> RunLine {
     };
     match (&*head.r#type, head.part, head.error) {
         ("step_finish", Some(part), _) => {
-            let measured = json::parse::<StepEnd<'_>>(part.get()).is_some_and(|end| end.metrics.is_some());
-            RunLine::StepEnd { measured }
+            let has_metrics = json::parse::<StepEnd<'_>>(part.get()).is_some_and(|end| end.metrics.is_some());
+            RunLine::StepEnd { has_metrics }
         }
         ("step_start" | "text" | "reasoning" | "tool_use", Some(_), _) | ("error", _, Some(_)) => RunLine::Any,
         _ => RunLine::Other,

@@ -1,57 +1,57 @@
-//! How a session ended. No event says so in a word: the last step's reason and the errors do.
+//! Outcome of a session, derived from the finish reason of the last step and from errors: no event states it.
 
 use sabir_core::dialect::{Facts, Held, Verdict};
 use sabir_core::event::{Cause, ErrorEvent, Final, Outcome};
 
 use super::wire::Failure;
 
-/// Follows the steps of the main session.
+/// Tracks the steps of the main session.
 #[derive(Default)]
-pub(crate) struct Ending {
-    /// Why the last step ended; `None` while one is open.
+pub(crate) struct OutcomeTracker {
+    /// Finish reason of the last step; `None` while a step is open.
     reason: Option<String>,
-    /// The text of the last step, when it may be the answer.
+    /// Text of the last step, which may be the answer.
     answer: Held,
-    /// The error that came after the last step began.
+    /// Outcome and cause of the error after the start of the last step.
     failure: Option<(Outcome, Option<Cause>)>,
-    /// A tool call of the last step was refused, after which the session may stop without a word.
+    /// Whether a tool call of the last step was denied, after which the session may stop without an event.
     denied: bool,
 }
 
-impl Ending {
-    /// A step begins: what came before was not the end.
+impl OutcomeTracker {
+    /// Starts a step, so that the previous step was not the last one.
     pub(crate) fn step_start(&mut self) {
         *self = Self::default();
     }
 
-    /// The open step says something.
+    /// Appends text to the open step.
     pub(crate) fn text(&mut self, text: &str) {
         self.answer.push(text);
     }
 
-    /// A tool call was refused.
+    /// Records that a tool call was denied.
     pub(crate) fn denied(&mut self) {
         self.denied = true;
     }
 
-    /// The step is over.
+    /// Finishes the open step.
     pub(crate) fn step_finish(&mut self, reason: Option<&str>) {
         self.reason = Some(reason.unwrap_or("unknown").to_owned());
     }
 
-    /// An error that ends the session, unless another step follows.
+    /// Reports an error that ends the session unless another step follows.
     pub(crate) fn fail<'a>(&mut self, failure: Failure<'a>, facts: &mut Facts<'a>) {
-        let (outcome, cause) = judge(&failure);
+        let (outcome, cause) = classify_error(&failure);
         self.failure = Some((outcome, cause));
         facts.push(error(failure, cause, true));
     }
 
-    /// Whether the model is not asked again after the last step.
+    /// Whether no model request follows the last step.
     pub(super) fn is_final(&self) -> bool {
         self.failure.is_some() || self.reason.as_deref().is_some_and(|reason| !matches!(reason, "tool-calls" | "unknown"))
     }
 
-    /// How the session ended, if it `ended` at all, and its answer.
+    /// Returns the outcome of the session, [`Outcome::Incomplete`] unless it `ended`, and pushes the answer.
     pub(crate) fn verdict(&mut self, ended: bool, facts: &mut Facts<'static>) -> Verdict {
         let reason = self.reason.as_deref();
         let (outcome, cause) = match (self.failure, reason) {
@@ -60,7 +60,7 @@ impl Ending {
             (None, Some("length")) => (Outcome::Limited, None),
             (None, Some("content-filter")) => (Outcome::Refused, Some(Cause::Refusal)),
             (None, Some("error")) => (Outcome::Failed, Some(Cause::Unknown)),
-            // After these the model is asked again; when it was not, something kept the agent from it.
+            // Another model request should follow these reasons, so the run was cut short.
             (None, None | Some("tool-calls" | "unknown")) => (Outcome::Incomplete, self.denied.then_some(Cause::Permission)),
             (None, Some(_)) => (Outcome::Completed, None),
         };
@@ -71,14 +71,14 @@ impl Ending {
     }
 }
 
-/// An error as an event.
+/// Converts an error to an event.
 pub(crate) fn error(failure: Failure<'_>, class: Option<Cause>, fatal: bool) -> ErrorEvent<'_> {
     let message = failure.data.and_then(|data| data.message).unwrap_or(failure.name);
     ErrorEvent::new(message.0).class(class).fatal(fatal)
 }
 
-/// What an error means for the session.
-pub(crate) fn judge(failure: &Failure<'_>) -> (Outcome, Option<Cause>) {
+/// Returns the outcome of a session that ends with an error, and its cause.
+pub(crate) fn classify_error(failure: &Failure<'_>) -> (Outcome, Option<Cause>) {
     let data = failure.data.as_ref();
     match &*failure.name {
         "MessageAbortedError" => (Outcome::Cancelled, None),

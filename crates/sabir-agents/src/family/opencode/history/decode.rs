@@ -1,4 +1,4 @@
-//! The rows as the events of their session.
+//! Decodes the rows to the events of their session.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use sabir_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::{Message, Row};
-use crate::parts::ending::{self, Ending};
-use crate::parts::tool::ToolCall;
-use crate::parts::wire::{Failure, FailureData, Part, Span, Tokens};
+use crate::family::opencode::outcome::{self, OutcomeTracker};
+use crate::family::opencode::tool::ToolCall;
+use crate::family::opencode::wire::{Failure, FailureData, Part, Span, Tokens};
 
-/// Reads the rows of a session, those of its sub-agents after its own.
+/// Parses the rows of a session, followed by those of its sub-agents.
 #[derive(Default)]
 pub(super) struct Rows {
     main: Option<SessionRow>,
-    /// The call that started each sub-agent's session.
+    /// Tool call that started each sub-agent, by session id.
     agents: BTreeMap<String, String>,
-    message: Open,
-    ending: Ending,
+    message: OpenMessage,
+    outcome: OutcomeTracker,
 }
 
 #[derive(Default)]
@@ -33,25 +33,25 @@ struct SessionRow {
     model: Option<String>,
 }
 
-/// The message whose parts are read.
+/// The message whose parts are being read.
 #[derive(Default)]
-struct Open {
+struct OpenMessage {
     id: String,
-    /// The call of the sub-agent that it is of.
-    lane: Option<String>,
-    by_user: bool,
-    /// It sums the conversation up for the model, and is not for people.
-    summary: bool,
+    /// Tool call that started its sub-agent; `None` for the main session.
+    parent: Option<String>,
+    is_user: bool,
+    /// Whether it is a summary of the conversation for the model.
+    is_summary: bool,
     model: Option<String>,
-    /// Its figures, until a step tells its own.
-    figures: Option<(Tokens, Option<f64>)>,
+    /// Usage and cost of the message, until a step reports its own.
+    usage: Option<(Tokens, Option<f64>)>,
     failure: Option<Failure<'static>>,
     at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
 struct Text {
-    /// The CLI wrote it, nobody typed it.
+    /// Whether the CLI wrote it instead of the user.
     #[serde(default)]
     synthetic: bool,
 }
@@ -86,7 +86,7 @@ impl JsonDialect for Rows {
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
         self.finish(facts);
         facts.parent = None;
-        self.ending.verdict(true, facts)
+        self.outcome.verdict(true, facts)
     }
 }
 
@@ -97,11 +97,11 @@ impl Rows {
             let owned = |text: &Option<Str<'_>>| text.as_deref().map(str::to_owned);
             let (cwd, version) = (owned(&row.directory), owned(&row.version));
             self.main = Some(SessionRow { id: row.id.to_string(), cwd, version, model: None });
-            self.say_session(facts);
+            self.push_session(facts);
         }
     }
 
-    fn say_session(&self, facts: &mut Facts<'_>) {
+    fn push_session(&self, facts: &mut Facts<'_>) {
         let Some(main) = &self.main else { return };
         let owned = |text: &Option<String>| text.clone().map(Cow::Owned);
         facts.push(
@@ -113,8 +113,8 @@ impl Rows {
         );
     }
 
-    /// The call of the sub-agent that a session is of; `None` for the main session.
-    fn lane(&self, session: Option<&str>) -> Option<String> {
+    /// Returns the tool call that started the sub-agent of a session; `None` for the main session.
+    fn parent(&self, session: Option<&str>) -> Option<String> {
         let session = session?;
         match &self.main {
             Some(main) if main.id != session => Some(self.agents.get(session).cloned().unwrap_or_else(|| session.to_owned())),
@@ -124,44 +124,44 @@ impl Rows {
 
     fn begin(&mut self, row: &Row<'_>, message: Message<'_>, facts: &mut Facts<'_>) {
         self.finish(facts);
-        let by_user = &*message.role == "user";
+        let is_user = &*message.role == "user";
         let model = message.model_id.map(|model| model.to_string());
         let at = message.time.and_then(|time| time.completed.or(time.created)).and_then(Timestamp::from_millis);
-        let lane = self.lane(row.session.as_deref());
-        if let (None, Some(main)) = (&lane, &mut self.main)
+        let parent = self.parent(row.session.as_deref());
+        if let (None, Some(main)) = (&parent, &mut self.main)
             && model.is_some()
             && main.model != model
         {
             main.model.clone_from(&model);
-            self.say_session(facts);
+            self.push_session(facts);
         }
-        self.message = Open {
+        self.message = OpenMessage {
             id: row.id.to_string(),
-            lane,
-            by_user,
-            summary: message.summary == Some(true),
+            parent,
+            is_user,
+            is_summary: message.summary == Some(true),
             model,
-            figures: message.tokens.map(|tokens| (tokens, message.cost)),
+            usage: message.tokens.map(|tokens| (tokens, message.cost)),
             failure: message.error.map(owned),
             at,
         };
     }
 
-    /// The parts of the open message are over: tells what the message says itself.
+    /// Finishes the open message: pushes its usage and its error.
     fn finish(&mut self, facts: &mut Facts<'_>) {
         let message = std::mem::take(&mut self.message);
         let at = facts.at;
         facts.at = message.at.or(at);
-        facts.parent = message.lane.clone().map(Cow::Owned);
-        if let Some((tokens, cost)) = message.figures {
+        facts.parent = message.parent.clone().map(Cow::Owned);
+        if let Some((tokens, cost)) = message.usage {
             let usage = tokens.event(cost, message.model.map(Cow::Owned));
             usage.into_iter().for_each(|usage| facts.push(usage));
         }
         match message.failure {
-            Some(failure) if message.lane.is_none() => self.ending.fail(failure, facts),
+            Some(failure) if message.parent.is_none() => self.outcome.fail(failure, facts),
             Some(failure) => {
-                let (_, cause) = ending::judge(&failure);
-                facts.push(ending::error(failure, cause, false));
+                let (_, cause) = outcome::classify_error(&failure);
+                facts.push(outcome::error(failure, cause, false));
             }
             None => {}
         }
@@ -175,28 +175,28 @@ impl Rows {
             return None;
         }
         let message_id = Some(Cow::Owned(self.message.id.clone()));
-        let main = self.message.lane.is_none();
-        facts.parent = self.message.lane.clone().map(Cow::Owned);
+        let main = self.message.parent.is_none();
+        facts.parent = self.message.parent.clone().map(Cow::Owned);
         match &*part.r#type {
-            "text" if self.message.by_user => {
+            "text" if self.message.is_user => {
                 let typed = !json::parse::<Text>(data).is_some_and(|text| text.synthetic);
                 if main && typed {
-                    self.ending.step_start();
+                    self.outcome.step_start();
                     facts.push(Prompt::new(part.text?));
                 }
             }
-            _ if self.message.by_user => {}
+            _ if self.message.is_user => {}
             "step-start" => {
                 if main {
-                    self.ending.step_start();
+                    self.outcome.step_start();
                     facts.push(TurnStart::default());
                 }
             }
-            "text" if self.message.summary => {}
+            "text" if self.message.is_summary => {}
             "text" => {
                 let text = part.text?;
                 if main {
-                    self.ending.text(&text);
+                    self.outcome.text(&text);
                 }
                 facts.at = part.time.and_then(Span::end).or(facts.at);
                 facts.push(TextDelta::new(text.0).message_id(message_id));
@@ -212,16 +212,16 @@ impl Rows {
                 }
                 call.push_start(facts);
                 if call.is_over() && call.push_end(facts) == ToolStatus::Denied && main {
-                    self.ending.denied();
+                    self.outcome.denied();
                 }
             }
             "step-finish" => {
-                self.message.figures = None;
+                self.message.usage = None;
                 let model = self.message.model.clone().map(Cow::Owned);
                 let usage = part.tokens.and_then(|tokens| tokens.event(part.cost, model));
                 usage.into_iter().for_each(|usage| facts.push(usage));
                 if main {
-                    self.ending.step_finish(part.reason.as_deref());
+                    self.outcome.step_finish(part.reason.as_deref());
                     facts.push(TurnEnd::default().stop_reason(part.reason));
                 }
             }
@@ -234,7 +234,7 @@ impl Rows {
                 facts.push(event::Retry::new(attempt, message));
             }
             "compaction" => facts.push(Activity::new("conversation compacted")),
-            // States of the files, and what was handed to the model.
+            // Snapshots of files, and input of the model.
             "snapshot" | "patch" | "file" | "agent" | "subtask" => {}
             _ => return None,
         }

@@ -1,7 +1,7 @@
 //! The rows in short.
 
 use super::{Message, Row};
-use crate::parts::ending::judge;
+use crate::family::opencode::outcome::classify_error;
 use sabir_core::event::Outcome;
 use sabir_core::history::{Ledger, Paid, Response, Spent, id_of, id_with};
 use sabir_core::json::{self, NotJson, Str, Walk};
@@ -234,7 +234,7 @@ impl<'a> Told<'a> {
             spent: message.tokens.map(Spent::from).unwrap_or_default(),
             cost: message.cost,
             finish: message.finish.clone(),
-            failure: message.error.as_ref().map(|failure| judge(failure).0),
+            failure: message.error.as_ref().map(|failure| classify_error(failure).0),
         }
     }
 }

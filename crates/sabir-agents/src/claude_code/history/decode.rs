@@ -1,4 +1,4 @@
-//! The log as the events of its session.
+//! Decodes the log to the events of its session.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,26 +12,31 @@ use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::stream::StreamJson;
-use super::super::tools::user;
-use super::super::wire::{ApiMessage, LineIds, ModelUsage, PermissionDecision, Structured};
+use super::super::response::LineIds;
+use super::super::stream::ClaudeCode;
+use super::super::tools::tool_results;
+use super::super::wire::{ModelUsage, PermissionDecision};
 use super::{INTERRUPTED, is_furniture};
+use crate::family::anthropic::wire::{ApiMessage, Structured};
+use crate::family::anthropic::{StreamJson, Variant};
 
-/// Reads the log of a session, its sub-agents' files after its own.
+/// Parses the log of a session, followed by the files of its sub-agents.
 #[derive(Default)]
-pub(super) struct Log {
-    /// Knows messages, tool calls and who is speaking.
-    stream: StreamJson,
-    session_told: bool,
-    /// The call that started each sub-agent.
+pub(super) struct LogDialect {
+    /// Tracks messages and tool calls of all agents.
+    stream: StreamJson<ClaudeCode>,
+    has_session: bool,
+    /// Tool call that started each sub-agent, by agent id.
     agents: BTreeMap<String, String>,
-    /// The messages of the main agent. A side file may begin with a copy of one.
+    /// Messages of the main agent. A file of a sub-agent may begin with a copy of one.
     messages: RecentIds,
-    /// What the current message of the main agent says.
+    /// Text of the current message of the main agent.
     answer: HeldTexts,
     verdict: Option<Verdict>,
-    told: BTreeMap<String, Spent>,
-    claimed: BTreeMap<String, Spent>,
+    /// Usage by model that was reported in events.
+    reported: BTreeMap<String, Spent>,
+    /// Usage of the session by model, as the agent sums it up.
+    session_usage: BTreeMap<String, Spent>,
 }
 
 /// A line of the log.
@@ -91,7 +96,7 @@ struct RequestError<'a> {
     message: Option<Str<'a>>,
 }
 
-impl JsonDialect for Log {
+impl JsonDialect for LogDialect {
     type Wire<'a> = Entry<'a>;
 
     fn message<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -108,7 +113,7 @@ impl JsonDialect for Log {
             "system" => Self::system(entry, facts),
             "cost-state" => {
                 for (model, usage) in entry.model_usage.into_iter().flatten() {
-                    self.claimed.insert(model.to_string(), super::note::spent_by(&usage));
+                    self.session_usage.insert(model.to_string(), super::note::spent_by(&usage));
                 }
             }
             "attachment" => {
@@ -117,7 +122,7 @@ impl JsonDialect for Log {
                     self.verdict = Some(Verdict { cause: Some(Cause::MaxTurns), ..Verdict::of(Outcome::Limited) });
                 }
             }
-            // The state of the user interface, copies of what other lines say, and of what was sent to the model.
+            // State of the user interface, and copies of other lines and of requests to the model.
             "summary"
             | "progress"
             | "queue-operation"
@@ -144,15 +149,15 @@ impl JsonDialect for Log {
             | "marble-origami-snapshot" => {}
             _ => json::unrecognized(line, facts),
         }
-        self.add_up(facts);
+        self.add_usage(facts);
     }
 
     fn end(&mut self, _: &End, facts: &mut Facts<'static>) -> Verdict {
-        self.stream.tell_usage(facts);
-        self.add_up(facts);
-        for (model, claimed) in &self.claimed {
-            // A response without a visible word is only in the agent's sum.
-            let unlogged = claimed.beyond(self.told.get(model).unwrap_or(&Spent::default()));
+        ClaudeCode::flush_usage(&mut self.stream, facts);
+        self.add_usage(facts);
+        for (model, total) in &self.session_usage {
+            // A response without visible content is only in the sum of the agent.
+            let unlogged = total.beyond(self.reported.get(model).unwrap_or(&Spent::default()));
             if unlogged.total() > 0 {
                 facts.push(unlogged.event(Some(Cow::Owned(model.clone()))));
             }
@@ -166,17 +171,17 @@ impl JsonDialect for Log {
     }
 }
 
-impl Log {
+impl LogDialect {
     fn session<'a>(&mut self, entry: &Entry<'a>, facts: &mut Facts<'a>) {
-        if self.session_told || entry.cwd.is_none() {
+        if self.has_session || entry.cwd.is_none() {
             return;
         }
         let model = match &entry.message {
             Some(StringOr::Other(message)) => message.model.clone(),
             _ => None,
         };
-        // The model is known from its first message on; who never answers has none.
-        self.session_told = model.is_some();
+        // The model is known from the first response on.
+        self.has_session = model.is_some();
         facts.push(
             Session::default()
                 .session_id(entry.session_id.clone())
@@ -199,28 +204,28 @@ impl Log {
             return;
         }
         let ids = LineIds { request_id: entry.request_id, uuid: entry.uuid };
-        let id = ids.part(&message, facts.at).id(|| line.number);
+        let id = ids.response_line(&message, facts.at).id(|| line.number);
         let is_known = self.messages.contains(id);
-        // A side question starts with a copy of what the main agent said.
+        // The file of a side question starts with a copy of a message of the main agent.
         if facts.parent.is_some() && is_known {
             return;
         }
-        let is_new = self.stream.response(&message, &ids, line.number, facts).is_new;
+        let is_new = self.stream.enter_response(&message, &ids, line.number, facts).is_new;
         if facts.parent.is_none() {
             self.messages.insert(id);
             self.main_message(is_new, &message);
         }
         let (usage, stop_reason) = (message.usage, message.stop_reason.as_deref().map(str::to_owned));
-        self.stream.assistant(*message, line, facts);
-        let lane = self.stream.lane(facts);
-        lane.is_counted |= is_new && is_known;
+        self.stream.content(*message, line, facts);
+        let state = self.stream.current(facts);
+        state.response.is_counted |= is_new && is_known;
         if let Some(usage) = usage {
-            lane.log_usage(usage);
+            state.log_usage(usage);
         }
-        lane.stop_reason = stop_reason.or(lane.stop_reason.take());
+        state.stop_reason = stop_reason.or(state.stop_reason.take());
     }
 
-    /// Takes note of what the main agent says and of why it stopped.
+    /// Records the text and the stop reason of a message of the main agent.
     fn main_message(&mut self, is_new: bool, message: &ApiMessage<'_>) {
         if is_new {
             self.answer.clear();
@@ -237,7 +242,7 @@ impl Log {
 
     fn user<'a>(&mut self, entry: Entry<'a>, facts: &mut Facts<'a>) {
         let Some(StringOr::Other(message)) = entry.message else { return };
-        self.stream.sent(&message, facts);
+        self.stream.record_sent(&message, facts);
         let blocks = match message.content {
             Some(StringOr::String(text)) => return self.prompt(text.into(), entry.is_meta, facts),
             Some(StringOr::Other(blocks)) => blocks,
@@ -248,11 +253,11 @@ impl Log {
         {
             self.agents.insert(agent.to_string(), call.to_owned());
         }
-        let refused =
+        let is_denied =
             entry.tool_denial_kind.is_some() || entry.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection);
         let others = blocks.iter().filter(|block| block.tool_use_id.is_none());
         let text: String = others.filter_map(|block| block.text.as_deref()).collect();
-        user(blocks, entry.tool_use_result, |_| refused, facts);
+        tool_results(blocks, entry.tool_use_result, |_| is_denied, facts);
         self.prompt(Cow::Owned(text), entry.is_meta, facts);
     }
 
@@ -280,7 +285,7 @@ impl Log {
                 );
             }
             Some("compact_boundary") => facts.push(Activity::new("conversation compacted")),
-            // Durations, hooks and hints: what is worth a line has a text.
+            // Durations, hooks and hints; those of interest have a text.
             _ => {
                 if let Some(text) = entry.content.and_then(|content| json::parse::<Str<'a>>(content.get())) {
                     facts.push(Activity::new(text));
@@ -289,20 +294,20 @@ impl Log {
         }
     }
 
-    /// Adds up the figures that are told.
-    fn add_up(&mut self, facts: &Facts<'_>) {
+    /// Adds up the usage of the pushed events.
+    fn add_usage(&mut self, facts: &Facts<'_>) {
         for fact in facts.iter() {
             if let (EventKind::Usage(Usage { model: Some(model), .. }), Some(spent)) = (&fact.kind, Spent::of_event(&fact.kind)) {
-                match self.told.get_mut(&**model) {
-                    Some(told) => told.add(&spent),
-                    None => drop(self.told.insert(model.to_string(), spent)),
+                match self.reported.get_mut(&**model) {
+                    Some(total) => total.add(&spent),
+                    None => drop(self.reported.insert(model.to_string(), spent)),
                 }
             }
         }
     }
 }
 
-/// The texts that a message says.
+/// Returns the text blocks of a message.
 fn texts_of<'m>(message: &'m ApiMessage<'_>) -> impl Iterator<Item = Text<'m>> {
     let (alone, blocks) = match &message.content {
         Some(StringOr::String(text)) => (Some(Text::from(&**text)), &[][..]),

@@ -1,4 +1,4 @@
-//! Tool calls, as both streams tell them.
+//! Tool calls in parts of a message.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::wire::{Exit, FileDiff, Metadata, Part, Span, ToolState, plan};
 
-/// A tool call at some point of its life.
+/// A tool call in one of its states.
 pub(crate) struct ToolCall<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
@@ -20,7 +20,7 @@ pub(crate) struct ToolCall<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// The call that a part of the type `tool` is about.
+    /// Reads the call from a part of type `tool`.
     pub(crate) fn of(part: Part<'a>) -> Option<Self> {
         let state = part.state?;
         let metadata = state.metadata.and_then(|metadata| json::parse(metadata.0)).unwrap_or_default();
@@ -28,12 +28,12 @@ impl<'a> ToolCall<'a> {
         Some(Self { id, name: part.tool.map_or(Cow::Borrowed("unknown"), Cow::from), state, metadata })
     }
 
-    /// Whether it is over.
+    /// Whether the call has ended.
     pub(crate) fn is_over(&self) -> bool {
         matches!(&*self.state.status, "completed" | "error")
     }
 
-    /// Says that it began.
+    /// Pushes the start of the call.
     pub(crate) fn push_start(&self, facts: &mut Facts<'a>) {
         let line_time = facts.at;
         facts.at = self.state.time.and_then(Span::start).or(line_time);
@@ -45,7 +45,7 @@ impl<'a> ToolCall<'a> {
         facts.at = line_time;
     }
 
-    /// Says that it ended and what it changed; gives how it ended.
+    /// Pushes the end of the call and its file changes, and returns its status.
     pub(crate) fn push_end(self, facts: &mut Facts<'a>) -> ToolStatus {
         let Self { id, name, state, metadata } = self;
         let status = status(&name, &state, metadata.exit);
@@ -88,18 +88,18 @@ fn kind(name: &str) -> ToolKind {
     }
 }
 
-/// How the errors of calls begin that a person, or a rule, did not allow.
+/// Prefixes of errors of calls that the user or a rule denied.
 const DENIED: &[&str] = &["The user rejected permission", "The user has specified a rule which prevents"];
 
-/// A call is `completed` also when its command failed or was stopped, or when there is no such tool.
+/// Returns the status of a call. A call is `completed` even if its command failed or was stopped, or if the tool does not exist.
 fn status(name: &str, state: &ToolState<'_>, exit: Exit) -> ToolStatus {
-    // Looked at only where it matters: most outputs are long, and pass through as they are written.
-    let says = |text: &Option<Text<'_>>, judge: &dyn Fn(&str) -> bool| text.as_deref().is_some_and(judge);
+    // Unescapes a text only where its content decides: most outputs are long and pass through unparsed.
+    let matches = |text: &Option<Text<'_>>, test: &dyn Fn(&str) -> bool| text.as_deref().is_some_and(test);
     match (&*state.status, exit) {
-        ("error", _) if says(&state.error, &|error| DENIED.iter().any(|start| error.starts_with(start))) => ToolStatus::Denied,
-        ("error", _) if says(&state.error, &|error| error.starts_with("Tool execution aborted")) => ToolStatus::Cancelled,
+        ("error", _) if matches(&state.error, &|error| DENIED.iter().any(|start| error.starts_with(start))) => ToolStatus::Denied,
+        ("error", _) if matches(&state.error, &|error| error.starts_with("Tool execution aborted")) => ToolStatus::Cancelled,
         ("error", _) => ToolStatus::Error,
-        (_, Exit::Stopped) if says(&state.output, &|output| output.contains("aborted the command")) => ToolStatus::Cancelled,
+        (_, Exit::Stopped) if matches(&state.output, &|output| output.contains("aborted the command")) => ToolStatus::Cancelled,
         (_, Exit::Stopped) => ToolStatus::Error,
         (_, Exit::Code(code)) if code != 0 => ToolStatus::Error,
         _ if name == "invalid" => ToolStatus::Error,
@@ -107,7 +107,7 @@ fn status(name: &str, state: &ToolState<'_>, exit: Exit) -> ToolStatus {
     }
 }
 
-/// What `write` reports: the path, and whether it is new. Its content is in the arguments.
+/// Pushes the file change of `write`, which reports the path and whether it is new; the content is in the arguments.
 fn push_written<'a>(
     id: Cow<'a, str>,
     input: Option<&RawValue>,

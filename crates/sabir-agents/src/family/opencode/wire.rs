@@ -1,4 +1,4 @@
-//! The shapes that both streams share, as far as they are read.
+//! Wire structs that the formats of the family share.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub(crate) struct Part<'a> {
     pub(crate) files: Option<Vec<Str<'a>>>,
 }
 
-/// When something began and ended, in milliseconds since 1970.
+/// Start and end of an item, in milliseconds since 1970.
 #[derive(Deserialize, Clone, Copy, Default)]
 pub(crate) struct Span {
     start: Option<i64>,
@@ -54,7 +54,7 @@ impl Span {
     }
 }
 
-/// How far a tool call is.
+/// State of a tool call.
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
 pub(crate) struct ToolState<'a> {
@@ -71,32 +71,32 @@ pub(crate) struct ToolState<'a> {
     pub(crate) time: Option<Span>,
 }
 
-/// What tools say beside their output; each tool has its own fields.
+/// Metadata of a tool call, with different fields per tool.
 #[derive(Deserialize, Default)]
 #[serde(bound = "'de: 'a")]
 pub(crate) struct Metadata<'a> {
     #[serde(default)]
     pub(crate) exit: Exit,
-    /// The output so far, of a command that runs.
-    #[serde(default, deserialize_with = "json::lenient")]
+    /// Partial output of a running command.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) output: Option<Text<'a>>,
-    /// The session of a sub-agent.
-    #[serde(default, deserialize_with = "json::lenient", rename = "sessionId")]
+    /// Session id of a sub-agent.
+    #[serde(borrow, default, deserialize_with = "json::lenient", rename = "sessionId")]
     pub(crate) session_id: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) todos: Option<Vec<Todo<'a>>>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) filepath: Option<Str<'a>>,
-    /// Whether the file was there before it was written.
+    /// Whether the file existed before the write.
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) exists: Option<bool>,
     #[serde(default, deserialize_with = "json::lenient")]
     pub(crate) filediff: Option<FileDiff<'a>>,
-    /// Of several edits of one call.
-    #[serde(default, deserialize_with = "json::lenient")]
+    /// Results of several edits in one call.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) results: Option<Vec<Edited<'a>>>,
-    /// Of a patch.
-    #[serde(default, deserialize_with = "json::lenient")]
+    /// Files of a patch.
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
     pub(crate) files: Option<Vec<FileDiff<'a>>>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Edited<'a> {
     pub(crate) filediff: Option<FileDiff<'a>>,
 }
 
-/// A change of a file.
+/// A file change.
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
 pub(crate) struct FileDiff<'a> {
@@ -122,7 +122,7 @@ pub(crate) struct FileDiff<'a> {
     pub(crate) move_path: Option<Str<'a>>,
 }
 
-/// The exit code of a command: other tools have none, and a command that was stopped has `null`.
+/// Exit code of a command: absent for other tools, `null` for a command that was stopped.
 #[derive(Default, Clone, Copy)]
 pub(crate) enum Exit {
     #[default]
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Exit {
     }
 }
 
-/// A step of the agent's plan.
+/// An item of the plan.
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
 pub(crate) struct Todo<'a> {
@@ -146,7 +146,7 @@ pub(crate) struct Todo<'a> {
     status: Option<Str<'a>>,
 }
 
-/// The plan as an event.
+/// Converts a to-do list to an event.
 pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
     let item = |todo: Todo<'a>| {
         let status = match todo.status.as_deref() {
@@ -160,7 +160,7 @@ pub(crate) fn plan<'a>(todos: Vec<Todo<'a>>) -> Plan<'a> {
     Plan::new(todos.into_iter().map(item).collect())
 }
 
-/// Tokens of one step: cached ones are beside `input`, reasoning is beside `output`.
+/// Token usage of one step. `input` excludes cached tokens, and `output` excludes reasoning.
 #[derive(Deserialize, Clone, Copy)]
 pub(crate) struct Tokens {
     input: Option<u64>,
@@ -190,7 +190,7 @@ impl From<Tokens> for Spent {
 }
 
 impl Tokens {
-    /// The event; `None` when there are no figures, which are written as zeros.
+    /// Converts the counts to an event; `None` if all of them are zero, which stands for "unknown".
     pub(crate) fn event(self, cost: Option<f64>, model: Option<Cow<'_, str>>) -> Option<Usage<'_>> {
         let cache = self.cache.unwrap_or_default();
         let classes = [self.input, self.output, self.reasoning, cache.read, cache.write];
@@ -204,14 +204,14 @@ impl Tokens {
                 .cache_read_tokens(cache.read)
                 .cache_write_tokens(cache.write)
                 .reasoning_tokens(self.reasoning)
-                // A model without a price costs 0 in the agent's book; that is not knowing, not free.
+                // The agent writes 0 for a model whose price it does not know.
                 .cost_usd(cost.filter(|cost| *cost > 0.0))
                 .model(model),
         )
     }
 }
 
-/// An error by name.
+/// A named error.
 #[derive(Deserialize)]
 #[serde(bound = "'de: 'a")]
 pub(crate) struct Failure<'a> {
@@ -220,7 +220,7 @@ pub(crate) struct Failure<'a> {
     pub(crate) data: Option<FailureData<'a>>,
 }
 
-/// What is known of an error.
+/// Details of an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "'de: 'a")]
 pub(crate) struct FailureData<'a> {

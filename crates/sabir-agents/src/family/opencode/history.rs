@@ -1,4 +1,4 @@
-//! The database of sessions, as lines: one for each row, made by whoever opens the database.
+//! The session database as JSON lines: one per row, written by the reader of the database.
 //!
 //! ```text
 //! {"table":"session","id":…,"parent":…,"directory":…,"title":…,"version":…,"created":…,"updated":…}
@@ -6,14 +6,15 @@
 //! {"table":"part","session":…,"message":…,"id":…,"created":…,"data":{…}}
 //! ```
 //!
-//! A session comes first, then its messages in order, each with its parts behind it; then the sessions of its sub-agents.
-//! `data` is the column of that name as it is. Read in short, messages and parts may have no more than what [`note`] knows.
+//! A session comes first, then its messages in order, each followed by its parts, then the sessions of its sub-agents.
+//! `data` is the verbatim column of that name. For a scan ([`note`]), rows may be cut after the fields that it reads.
 //!
-//! What lies in wait here: a message has the figures of its last step and the cost of all of them, so the steps count; a
-//! fork has copies of messages under new ids, which tell the same times.
+//! Pitfalls:
+//! - A message has the usage of its last step but the cost of all steps, so the steps are counted instead.
+//! - A forked session has copies of messages under new ids, with the same timestamps.
 
+mod decode;
 mod note;
-mod whole;
 
 use serde::Deserialize;
 
@@ -22,9 +23,9 @@ use sabir_core::json::{self, Str, Unread};
 
 pub(crate) use note::{enough, note};
 
-/// The rows as a dialect.
+/// The dialect of the rows.
 pub(crate) fn dialect() -> DialectSpec {
-    DialectSpec::json("history", "rows of the database of sessions, one JSON object each", detect, whole::Rows::default)
+    DialectSpec::json("history", "rows of the database of sessions, one JSON object each", detect, decode::Rows::default)
 }
 
 fn detect(line: &str) -> Confidence {
@@ -72,7 +73,7 @@ struct Message<'a> {
     finish: Option<Str<'a>>,
     #[serde(default, deserialize_with = "json::lenient")]
     error: Option<super::wire::Failure<'a>>,
-    /// Of a user's message it is an object, which says nothing here.
+    /// An object in messages of the user, which is ignored.
     #[serde(default, deserialize_with = "json::lenient")]
     summary: Option<bool>,
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::{Confidence, detect};
 
     #[test]
-    fn rows_tell() {
+    fn detects_rows() {
         assert_eq!(detect(r#"{"table":"session","id":"ses_1","directory":"/home/user"}"#), Confidence::Certain);
         assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1","data":{"type":"text"}}"#), Confidence::Certain);
         assert_eq!(detect(r#"{"table":"part","session":"ses_1","id":"prt_1"}"#), Confidence::None);

@@ -15,12 +15,13 @@ use sabir_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::tools::{exit_code, plan, refused};
+use super::super::tools::{exit_code, is_denied};
 use super::{Call, Entry, Telemetry, Topic, is_typed};
+use crate::family::anthropic::tools::plan;
 
 /// Reads the log of a session.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct LogDialect {
     session: Option<(String, Option<String>)>,
     /// Calls whose end is not told: how long they took, once that is known.
     open: BTreeMap<String, Option<u64>>,
@@ -87,7 +88,7 @@ struct Given<'a> {
     error: Option<&'a RawValue>,
 }
 
-impl JsonDialect for Log {
+impl JsonDialect for LogDialect {
     type Wire<'a> = Entry<'a>;
 
     fn message<'a>(&mut self, entry: Entry<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
@@ -132,7 +133,7 @@ impl JsonDialect for Log {
     }
 }
 
-impl Log {
+impl LogDialect {
     fn session<'a>(&mut self, entry: &Entry<'a>, facts: &mut Facts<'a>) {
         let Some(id) = entry.session_id.as_deref() else { return };
         let told = self
@@ -223,7 +224,7 @@ impl Log {
         let problem = result.as_ref().and_then(|result| result.error_type.as_deref());
         let status = match result.as_ref().and_then(|result| result.status.as_deref()) {
             Some("cancelled") => ToolStatus::Cancelled,
-            Some("error") if problem == Some("execution_denied") || refused(shown) => ToolStatus::Denied,
+            Some("error") if problem == Some("execution_denied") || is_denied(shown) => ToolStatus::Denied,
             Some("success") => ToolStatus::Ok,
             None if !failed => ToolStatus::Ok,
             _ => ToolStatus::Error,

@@ -1,11 +1,8 @@
-//! The logs that agents keep of their own sessions, described as data.
+//! Session logs that agents leave on disk, described as data.
 //!
-//! Nothing is opened here. An agent says where its logs are ([`Root`]), what a file among them is ([`Part`]), and how it
-//! is read in two ways:
-//!
-//! - whole, as one more [dialect](History::dialect): the events of the session, as if it had been watched;
-//! - in short, line by line into a [`Ledger`]: who, when, where, and what was spent. That is enough for lists and sums,
-//!   and costs little more than finding the lines.
+//! A [`LogSpec`] tells where the logs are ([`LogRoot`]), the role of a file among them ([`FileRole`]), and how to read them in two
+//! ways: the [dialect](LogSpec::dialect) decodes a session to events, and a scan fills a [`Ledger`] line by line, which is
+//! enough for lists and sums and costs little more than splitting lines. Nothing is opened here.
 
 mod identity;
 mod ledger;

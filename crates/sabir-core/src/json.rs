@@ -53,7 +53,7 @@ pub trait JsonDialect: Send {
         unrecognized(line, facts);
     }
 
-    /// See [`Dialect::recorded`].
+    /// See [`Dialect::recording_header`].
     fn recording_header(&self, _: &str) -> Option<RecordingHeader> {
         None
     }

@@ -1,6 +1,6 @@
 //! Authentication and authorization.
 //!
-//! The [`Authenticator`] caches the tokens of the store and reads them again every second. A token that was created by another
+//! The authenticator caches the tokens of the store and reads them again every second. A token that was created by another
 //! process is valid at once, because an unknown id triggers a read, and revoking a token ends its connections.
 
 pub(crate) mod cookie;

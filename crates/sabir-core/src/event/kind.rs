@@ -367,7 +367,7 @@ impl EventKind<'_> {
         }
     }
 
-    /// Appends a JSON object without the head, as [`PartialEvent`] reads it, without a newline.
+    /// Appends a JSON object without the head, as [`PartialEvent`](super::PartialEvent) reads it, without a newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"kind\":\"");
         out.extend_from_slice(self.tag().as_bytes());

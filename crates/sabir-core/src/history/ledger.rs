@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 
 /// The account of one file of a history, as far as it was read.
 ///
-/// It is plain data: [closed](super::Account) and kept in an index, it goes on where it was when the file has grown.
+/// It is plain data: encoded and kept in an index, it goes on where it was when the file has grown.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
     /// The agent's id of the session.

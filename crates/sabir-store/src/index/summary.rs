@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Everything in the head has its place, little-endian, so that one of a thousand accounts is asked by looking there.
-//! Responses that are alike are added up in [stretches](Stretch); the [records](responses) of single ones are behind
+//! Responses that are alike are added up in [stretches](Stretch); the records of single ones are behind
 //! them, and before those their keys, by which all logs are compared. The state is what only reading on needs.
 
 use bytes::Bytes;

@@ -101,11 +101,13 @@ pub(crate) struct Authenticator {
     allow_anonymous: bool,
     store: Arc<dyn TokenStore>,
     tokens: watch::Sender<TokenTable>,
+    /// Held during a refresh, so that a slow one cannot overwrite the result of a later one.
+    refreshing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Authenticator {
     pub(crate) fn new(store: Arc<dyn TokenStore>, allow_anonymous: bool) -> Self {
-        Self { allow_anonymous, store, tokens: watch::channel(TokenTable::default()).0 }
+        Self { allow_anonymous, store, tokens: watch::channel(TokenTable::default()).0, refreshing: Arc::default() }
     }
 
     /// Authenticates a request without reading the store: `None` if the id of its token is not cached.
@@ -140,6 +142,7 @@ impl Authenticator {
 
     /// Reads the stored tokens into the cache.
     pub(crate) async fn refresh(&self) -> Result<(), Refusal> {
+        let _guard = self.refreshing.lock().await;
         let tokens = self.store.tokens().await?;
         let table: HashMap<String, Arc<Token>> = tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect();
         self.tokens.send_if_modified(|cached| {
@@ -179,4 +182,58 @@ impl Authenticator {
 /// Time from `now` to `then`, at most a minute, because clocks are adjusted and machines suspended.
 fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::from_millis(then.millis_since(now).unwrap_or(0).max(1)).min(Duration::from_secs(60))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sabir_core::time::Timestamp;
+    use tokio::sync::watch;
+
+    use super::Authenticator;
+    use super::token::{Scope, Token};
+    use crate::now;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{StoreFuture, TokenStore};
+
+    /// A store whose reads complete once the gate is open.
+    struct GatedStore {
+        inner: MemoryStore,
+        gate: watch::Sender<bool>,
+    }
+
+    impl TokenStore for GatedStore {
+        fn add_token(&self, token: Token) -> StoreFuture<()> {
+            self.inner.add_token(token)
+        }
+        fn tokens(&self) -> StoreFuture<Vec<Token>> {
+            let (tokens, mut gate) = (self.inner.tokens(), self.gate.subscribe());
+            Box::pin(async move {
+                gate.wait_for(|is_open| *is_open).await.expect("a gate");
+                tokens.await
+            })
+        }
+        fn revoke_token(&self, id: &str, at: Timestamp) -> StoreFuture<bool> {
+            self.inner.revoke_token(id, at)
+        }
+    }
+
+    #[tokio::test]
+    async fn slow_refresh_does_not_restore_a_revoked_token() {
+        let store = Arc::new(GatedStore { inner: MemoryStore::default(), gate: watch::Sender::new(false) });
+        let (token, secret) = Token::new(vec![Scope::Watch], None, now(), None).expect("randomness");
+        let id = token.id.clone();
+        store.add_token(token).await.expect("stored");
+        let authenticator = Authenticator::new(Arc::clone(&store) as _, false);
+        // The first refresh reads the tokens before the revocation, and completes after the second one has started.
+        let second = async {
+            store.revoke_token(&id, now()).await.expect("revoked");
+            let gate = async { store.gate.send_replace(true) };
+            tokio::join!(authenticator.refresh(), gate).0
+        };
+        let (first, second) = tokio::join!(authenticator.refresh(), second);
+        assert_eq!((first, second), (Ok(()), Ok(())));
+        assert!(authenticator.find(&secret).is_err());
+    }
 }

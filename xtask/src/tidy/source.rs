@@ -91,7 +91,7 @@ impl Loader<'_> {
 
     fn inner(&mut self, file: &Path, folder: &Path, path: &[String], module: ItemMod, is_test: bool) -> Result<()> {
         let name = module.ident.to_string();
-        let path = [path, &[name.clone()]].concat();
+        let path = [path, std::slice::from_ref(&name)].concat();
         let folder = folder.join(&name);
         if let Some((_, items)) = module.content {
             return self.module(file, &folder, path, items, is_test);
@@ -183,7 +183,7 @@ impl Imports<'_> {
             UseTree::Group(group) => return group.items.iter().for_each(|tree| self.tree(tree, path.clone())),
             UseTree::Name(last) => Token::of(&last.ident),
             UseTree::Rename(last) => Token::of(&last.ident),
-            _ => Token { text: "self".to_owned(), line: path.last().map_or(0, |token| token.line) },
+            UseTree::Glob(_) => Token { text: "self".to_owned(), line: path.last().map_or(0, |token| token.line) },
         };
         // `self` in a group, and `*`, are the module.
         if name.text == "self" {

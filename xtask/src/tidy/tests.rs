@@ -13,7 +13,7 @@ fn reserved(names: &'static [&'static str], text: &str) -> Vec<usize> {
 
 #[test]
 fn reservations_hold_for_code_and_not_for_comments_texts_and_tests() {
-    let text = r##"
+    let text = r#"
         //! std::fs
         /// std::fs
         fn a() -> &'static str {
@@ -28,7 +28,7 @@ fn reservations_hold_for_code_and_not_for_comments_texts_and_tests() {
         fn b() { std::fs::read("") }
         #[cfg(not(test))]
         fn c() { std::fs::read("") }
-    "##;
+    "#;
     assert_eq!(reserved(&["std::fs"], text), [15]);
 }
 

@@ -3,7 +3,7 @@
 use sabir_core::agent;
 
 #[test]
-fn match_nothing_outside_the_folders_that_are_listed() {
+fn match_only_in_listed_folders() {
     let mut histories = 0;
     for (history, only) in agent::ALL.iter().filter_map(|agent| agent.history.as_ref()).filter_map(|h| Some((h, h.only?))) {
         histories += 1;

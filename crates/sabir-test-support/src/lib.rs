@@ -1,7 +1,7 @@
 //! Shared by the tests of Sabir's crates; never published, and never a dependency outside tests and repository tooling.
 //!
 //! A test that needs something outside its own crate gets it here, so that no test depends on where its crate lies.
-#![allow(clippy::missing_panics_doc, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc, clippy::print_stderr)]
 
 pub mod openai_server;
 pub mod python;

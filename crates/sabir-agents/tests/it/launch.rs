@@ -50,13 +50,13 @@ fn listed() -> String {
 }
 
 #[test]
-fn command_lines_are_as_they_were_seen_to_work() {
+fn command_lines_match_expected_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/launch.txt");
     snapshot::assert(&path, &listed());
 }
 
 #[test]
-fn a_refusal_says_what_is_possible() {
+fn refusal_names_what_is_possible() {
     for agent in &sabir_agents::builtin() {
         for (name, request) in requests() {
             if let Err(refusal) = agent.command(&request) {
@@ -68,7 +68,7 @@ fn a_refusal_says_what_is_possible() {
 }
 
 #[test]
-fn a_session_id_cannot_be_a_flag() {
+fn refuses_session_id_that_looks_like_a_flag() {
     for agent in sabir_agents::builtin().iter().filter(|agent| agent.launch.capabilities.resume) {
         for id in ["", "--dangerously", "-x"] {
             let request = Request { prompt: "x", session: Session::Resume(id), ..Request::default() };
@@ -78,7 +78,7 @@ fn a_session_id_cannot_be_a_flag() {
 }
 
 #[test]
-fn no_prompt_reaches_a_command_line_that_could_take_it_otherwise() {
+fn keeps_prompt_off_the_command_line() {
     // Those three have no other way in; the prompt of a shell is its command.
     const BY_ARGUMENT: [&str; 3] = ["cline", "bob", "localexec"];
     for agent in &sabir_agents::builtin() {

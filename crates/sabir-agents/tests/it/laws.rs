@@ -161,7 +161,7 @@ fn config(cases: u32) -> ProptestConfig {
 
 /// What the properties found once.
 #[test]
-fn hold_for_what_was_found_before() {
+fn hold_for_regressions() {
     let total_of_its_own = r#"{"kind":"usage","inputTokens":3,"outputTokens":4,"totalTokens":1284,"scope":"message"}"#;
     check_all(total_of_its_own.as_bytes(), &[1], &End::default());
 }

@@ -1,7 +1,7 @@
 //! Names of agents' own logs.
 
 #[test]
-fn match_nothing_outside_the_folders_that_are_listed() {
+fn match_only_in_listed_folders() {
     let mut histories = 0;
     let registry = sabir_agents::builtin();
     let logs = registry.iter().filter_map(|agent| agent.log.as_ref());

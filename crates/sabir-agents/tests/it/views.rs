@@ -2,15 +2,12 @@
 //!
 //! `SABIR_UPDATE=1` rewrites the expected files; read the diff.
 
-use std::collections::BTreeSet;
 use std::fs;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sabir_core::event::{
-    Activity, Cause, Change, ErrorEvent, EventKind, Exited, FileChange, Final, Outcome, Permission, PermissionOption, Plan,
-    PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope,
-};
+use sabir_core::event::{Activity, Cause, Change, ErrorEvent, EventKind, Exited, FileChange, Final, Outcome, Permission, PermissionOption, Plan, PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope};
 use sabir_core::export::Options;
 use sabir_test_support::snapshot;
 use serde_json::Value;
@@ -92,7 +89,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn write_what_is_expected() {
+fn match_expected_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/views");
     let check = |name| snapshot::check(&folder.join(format!("{name}.jsonl")), &eventful().shown(name, &options())).err();
     let failed: Vec<String> = sabir_export::FORMATS.iter().filter_map(|entry| check(entry.name)).collect();
@@ -100,7 +97,7 @@ fn write_what_is_expected() {
 }
 
 #[test]
-fn names_are_unique_and_fixtures_have_a_view() {
+fn have_unique_names_and_expected_files() {
     let names: BTreeSet<_> = sabir_export::FORMATS.iter().map(|entry| entry.name).collect();
     assert_eq!(names.len(), sabir_export::FORMATS.len());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/views");
@@ -163,7 +160,7 @@ fn perstack_events_fit_the_schema() {
 }
 
 #[test]
-fn perstack_says_why_a_run_stopped() {
+fn perstack_reports_why_a_run_stopped() {
     let failed = Run::of("codex")
         .text("m", "Well")
         .push(ErrorEvent::new("too many requests").class(Cause::RateLimited).fatal(true))
@@ -206,7 +203,7 @@ fn envelope_numbers_are_dense_and_fragments_join() {
 }
 
 #[test]
-fn every_event_comes_back_from_the_messages_of_a_log() {
+fn envelope_events_round_trip() {
     use sabir_protocol::envelope::read::{Events, Message};
     let long: &'static str = Box::leak("é1\n".repeat(100).into_boxed_str());
     let run = Run::of("claude-code").session().turn(1).text("m", long).answer(long).exited(Outcome::Completed);
@@ -221,7 +218,7 @@ fn every_event_comes_back_from_the_messages_of_a_log() {
 }
 
 #[test]
-fn a_heartbeat_is_numbered_with_the_rest() {
+fn envelope_numbers_heartbeats() {
     let mut view = sabir_protocol::envelope::Envelope::new(&Options::default());
     let mut out = Vec::new();
     view.heartbeat(sabir_core::time::Timestamp::EPOCH, &mut out);
@@ -254,7 +251,7 @@ proptest! {
 
     /// Whatever order events come in, each view writes whole records, the same ones each time.
     #[test]
-    fn any_events_give_whole_records(events in prop::collection::vec(any_event(), 0..40), exits in any::<bool>()) {
+    fn write_whole_records_for_any_events(events in prop::collection::vec(any_event(), 0..40), exits in any::<bool>()) {
         let mut run = Run::of("claude-code");
         for (kind, inside) in events {
             run = if inside { run.inside("1", kind) } else { run.push(kind) };

@@ -19,7 +19,7 @@ fn looks_like(name: &str, shown: &str) {
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 40)];
 
 #[test]
-fn the_list() {
+fn list() {
     for (width, height) in SIZES {
         looks_like(&format!("runs-{width}x{height}"), &Screen::listed(width, height).shown());
     }
@@ -28,7 +28,7 @@ fn the_list() {
 }
 
 #[test]
-fn the_filter() {
+fn filter() {
     let mut screen = Screen::listed(80, 24);
     screen.keys("fj ");
     looks_like("filter-80x24", &screen.shown());
@@ -37,7 +37,7 @@ fn the_filter() {
 }
 
 #[test]
-fn the_help() {
+fn help() {
     for (width, height) in SIZES {
         let mut screen = Screen::listed(width, height);
         screen.key('?');
@@ -49,7 +49,7 @@ fn the_help() {
 }
 
 #[test]
-fn a_run_that_goes_on() {
+fn live_run() {
     for (width, height) in SIZES {
         let mut screen = Screen::opened(width, height);
         looks_like(&format!("run-live-{width}x{height}"), &screen.shown());
@@ -57,7 +57,7 @@ fn a_run_that_goes_on() {
 }
 
 #[test]
-fn a_run_that_is_over() {
+fn finished_run() {
     for (width, height) in SIZES {
         let mut screen = Screen::opened(width, height);
         screen.end();
@@ -68,7 +68,7 @@ fn a_run_that_is_over() {
 }
 
 #[test]
-fn everything_unfolded() {
+fn unfolded_run() {
     let mut screen = Screen::opened(100, 90);
     screen.end();
     screen.keys("zg");
@@ -76,7 +76,7 @@ fn everything_unfolded() {
 }
 
 #[test]
-fn a_search() {
+fn search() {
     let mut screen = Screen::opened(80, 24);
     screen.keys("g/zerodivision");
     looks_like("search-typing-80x24", &screen.shown());
@@ -85,7 +85,7 @@ fn a_search() {
 }
 
 #[test]
-fn what_is_wanted_of_a_run() {
+fn questions_and_commands() {
     let mut screen = Screen::asking(80, 24);
     looks_like("asks-80x24", &screen.shown());
     screen.key('a');
@@ -99,7 +99,7 @@ fn what_is_wanted_of_a_run() {
 }
 
 #[test]
-fn a_diff() {
+fn diff() {
     for (width, height) in SIZES {
         let mut screen = Screen::opened(width, height);
         screen.key('d');
@@ -109,7 +109,7 @@ fn a_diff() {
 
 /// Nothing that an agent says reaches the terminal raw, and no size is too small.
 #[test]
-fn no_size_is_too_small_and_nothing_steers_the_terminal() {
+fn any_size_is_free_of_control_characters() {
     for width in [1, 2, 3, 5, 8, 13, 21, 34, 55, 80, 110, 121, 200] {
         for height in [1, 2, 3, 4, 5, 8, 12, 24, 50] {
             let mut screen = Screen::opened(60, 20);
@@ -127,7 +127,7 @@ fn no_size_is_too_small_and_nothing_steers_the_terminal() {
 }
 
 #[test]
-fn the_chosen_row_is_one_bar_whatever_colours_its_cells_have() {
+fn selected_row_is_one_bar() {
     let mut app = App::new("this machine", Palette::coloured(), (80, 24), None);
     app.update(Message::Listing(Listing::Rows(rows())));
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a terminal");

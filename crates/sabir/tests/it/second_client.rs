@@ -67,7 +67,7 @@ fn written(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_document_is_enough_to_write_another_shell() {
+fn completes_the_protocol() {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let packages = ["websockets>=14,<18"];
     let Some(python) = environment(cache, "websockets", &packages, "websockets.asyncio.client") else { return };

@@ -27,7 +27,7 @@ fn library(folder: &std::path::Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_clock_that_jumps_changes_nothing_but_times() {
+fn jump_changes_nothing_but_timestamps() {
     let plain = Scene::new();
     let Some(library) = library(plain.folder.path()) else { return };
     let clock = plain.folder.path().join("clock");

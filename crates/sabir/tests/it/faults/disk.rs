@@ -75,7 +75,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_hub_whose_disk_is_full_goes_on_when_there_is_room() {
+fn hub_recovers_when_there_is_room() {
     let Some(disk) = Disk::new(96) else { return };
     let command = crate::hub::command(&disk.inside.path().join("hub"), "127.0.0.1:0", super::HUB);
     let scene = Scene { hub: crate::hub::started(disk.enter(&command)), ..Scene::new() };
@@ -101,7 +101,7 @@ fn a_hub_whose_disk_is_full_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_shell_whose_disk_is_full_lets_its_agent_work_and_says_what_is_missing() {
+fn shell_lets_its_agent_work_and_reports_what_is_missing() {
     let Some(disk) = Disk::new(96) else { return };
     let scene = Scene::new();
     let home = disk.path.join("shell");

@@ -30,7 +30,7 @@ mod transport;
 pub mod uploader;
 
 pub use adapter::{Adapter, AgentAdapter};
-pub use error::Failure;
+pub use error::RunnerError;
 pub use hub::{BearerToken, Hub};
 pub use outbox::{Outbox, Position};
 pub use redact::Redactor;

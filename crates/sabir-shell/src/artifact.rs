@@ -149,7 +149,7 @@ impl ArtifactUploader {
                 Ok(()) => return true,
                 Err(UploadError::Permanent) => return false,
                 Err(UploadError::Retry) => {}
-            };
+            }
             tokio::time::sleep(backoff.next_delay(fastrand::f64())).await;
         }
     }

@@ -100,7 +100,7 @@ impl StorageSink {
             .iter()
             .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
         let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
-        // Like `AmazonS3Builder::from_env`, but [`protect`](sabir_run::secrets::protect) removed the keys from the environment.
+        // Like `AmazonS3Builder::from_env`, but `sabir_run::secrets::protect` removed the keys from the environment.
         let variables = sabir_run::secrets::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name.starts_with("AWS_"))

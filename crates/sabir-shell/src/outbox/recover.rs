@@ -140,7 +140,7 @@ pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOut
                 }
             },
             (Kind::Message, Some(section)) => {
-                section.with(before, |messages, visit_slot| messages.record(record.payload, visit_slot))?
+                section.with(before, |messages, visit_slot| messages.record(record.payload, visit_slot))?;
             }
             (Kind::Message, None) => return Err(missing_meta(folder)),
             _ => {}

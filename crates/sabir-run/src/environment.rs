@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::str::FromStr;
+
+use crate::error::ParseEnvRuleError;
 
 /// Variables that common programs and tool chains need; a trailing `*` matches any suffix.
 const DEFAULT_ALLOWED: &[&str] = &[
@@ -85,14 +88,16 @@ pub enum EnvRule {
     Set(String, String),
 }
 
-impl EnvRule {
+impl FromStr for EnvRule {
+    type Err = ParseEnvRuleError;
+
     /// Parses `NAME` or `PREFIX*` (inherit), `*` (inherit everything) or `NAME=VALUE` (set).
-    pub fn parse(text: &str) -> Option<Self> {
+    fn from_str(text: &str) -> Result<Self, ParseEnvRuleError> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         if name.is_empty() || name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
-            return None;
+            return Err(ParseEnvRuleError);
         }
-        Some(value.map_or_else(|| Self::Inherit(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
+        Ok(value.map_or_else(|| Self::Inherit(name.to_owned()), |value| Self::Set(name.to_owned(), value.to_owned())))
     }
 }
 
@@ -165,16 +170,16 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnvRule, Environment};
+    use super::{EnvRule, Environment, ParseEnvRuleError};
 
     #[test]
     fn new_drops_variables_that_no_rule_allows() {
         let all = [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "s"), ("ANTHROPIC_API_KEY", "k"), ("MINE", "m")];
         let all = all.map(|(name, value)| (name.into(), value.into()));
-        let rules = [EnvRule::parse("MINE"), EnvRule::parse("MODE=a=b")].map(Option::unwrap);
+        let rules = ["MINE", "MODE=a=b"].map(|rule| rule.parse().unwrap());
         let environment = Environment::new(all, &["ANTHROPIC_*".to_owned()], &rules);
         let names: Vec<_> = environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY=k", "LC_ALL=C", "MINE=m", "MODE=a=b", "PATH=/bin"]);
-        assert_eq!(EnvRule::parse("=x"), None);
+        assert_eq!("=x".parse::<EnvRule>(), Err(ParseEnvRuleError));
     }
 }

@@ -49,6 +49,7 @@
 
 pub mod browser;
 mod environment;
+mod error;
 pub mod limits;
 mod output;
 pub mod probe;
@@ -67,6 +68,7 @@ mod unix;
 mod windows;
 
 pub use environment::{EnvRule, Environment};
+pub use error::{ParseEnvRuleError, ProtectError};
 pub use limits::{Grace, Limits};
 pub use supervisor::{CancelHandle, CancelToken, RunConfig, RunOutcome, RunSink, run};
 

@@ -9,8 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+#[cfg(target_os = "linux")]
 use std::io;
 use std::sync::OnceLock;
+
+use crate::error::ProtectError;
 
 /// Variables removed from the environment.
 static WITHHELD: OnceLock<BTreeMap<OsString, OsString>> = OnceLock::new();
@@ -36,7 +39,7 @@ pub fn variable(name: &str) -> Option<OsString> {
 /// Executes the program again and returns in the new instance, so call it first in `main`, before any thread starts. Changes
 /// **process-global** state.
 #[cfg(target_os = "linux")]
-pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
+pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> Result<(), ProtectError> {
     use std::fs::File;
     use std::io::{Seek as _, Write as _};
     use std::os::fd::AsRawFd as _;
@@ -45,7 +48,7 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     use nix::sys::memfd::{MFdFlags, memfd_create};
 
     // `execve` resets this.
-    nix::sys::prctl::set_dumpable(false)?;
+    nix::sys::prctl::set_dumpable(false).map_err(io::Error::from)?;
     if let Some(descriptor) = std::env::var_os(FD_ENV) {
         let variables = restore(&descriptor)?;
         WITHHELD.get_or_init(|| variables);
@@ -56,18 +59,18 @@ pub fn protect(is_secret: impl Fn(&str, &str) -> bool) -> io::Result<()> {
     if secret.is_empty() {
         return Ok(());
     }
-    let mut file = File::from(memfd_create(MEMFD_NAME, MFdFlags::empty())?);
+    let mut file = File::from(memfd_create(MEMFD_NAME, MFdFlags::empty()).map_err(io::Error::from)?);
     for (name, value) in secret {
         file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
     }
     file.rewind()?;
     let descriptor = file.as_raw_fd().to_string();
-    Err(crate::spawn::reexec(open.into_iter().chain([(FD_ENV.into(), descriptor.into())])))
+    Err(crate::spawn::reexec(open.into_iter().chain([(FD_ENV.into(), descriptor.into())])).into())
 }
 
 /// Does nothing on this system.
 #[cfg(not(target_os = "linux"))]
-pub fn protect(_: impl Fn(&str, &str) -> bool) -> io::Result<()> {
+pub fn protect(_: impl Fn(&str, &str) -> bool) -> Result<(), ProtectError> {
     Ok(())
 }
 
@@ -77,22 +80,22 @@ const MEMFD_NAME: &str = "sabir-withheld";
 
 /// Reads and closes the anonymous file that this program wrote before executing itself.
 #[cfg(target_os = "linux")]
-fn restore(descriptor: &OsStr) -> io::Result<BTreeMap<OsString, OsString>> {
+fn restore(descriptor: &OsStr) -> Result<BTreeMap<OsString, OsString>, ProtectError> {
     use std::os::unix::ffi::OsStringExt as _;
 
-    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("{FD_ENV} is set, and not by this program"));
+    let invalid = || ProtectError::ForeignDescriptor { variable: FD_ENV };
     let number: i32 = descriptor.to_str().and_then(|number| number.parse().ok()).ok_or_else(invalid)?;
     let path = format!("/proc/self/fd/{number}");
     if !std::fs::read_link(&path)?.to_string_lossy().starts_with(&format!("/memfd:{MEMFD_NAME}")) {
         return Err(invalid());
     }
     let text = std::fs::read(&path)?;
-    nix::unistd::close(number)?;
+    nix::unistd::close(number).map_err(io::Error::from)?;
     // The kernel renamed the process to the executed file (`exe`).
     let name = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Ok(name) = std::ffi::CString::new(name) {
-        nix::sys::prctl::set_name(&name)?;
+        nix::sys::prctl::set_name(&name).map_err(io::Error::from)?;
     }
     let variables = text.split(|byte| *byte == 0).filter_map(|variable| {
         let sign = variable.iter().position(|byte| *byte == b'=')?;

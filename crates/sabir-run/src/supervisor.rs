@@ -226,7 +226,7 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
     let spawned = match spawn(&config).await {
         Ok(spawned) => spawned,
         Err(failure) => {
-            return decode_loop.finish(End { start_failed: Some(failure), at: now(), ..End::default() }, false);
+            return decode_loop.finish(End { start_failed: Some(failure), at: Some(now()), ..End::default() }, false);
         }
     };
     let Spawned { mut child, leader, stdout, stderr, prompt_file } = spawned;
@@ -376,7 +376,7 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
         },
         start_failed: None,
         quiescent,
-        at: now(),
+        at: Some(now()),
     };
     decode_loop.finish(end, killed)
 }
@@ -384,9 +384,9 @@ pub async fn run(config: RunConfig, mut cancel: CancelToken, sink: &mut dyn RunS
 /// Reports a run that could not be configured (for example because its program is missing) with the events of a failed start.
 pub fn report_start_failure(agent: Arc<Agent>, run_id: RunId, message: &str, sink: &mut dyn RunSink) -> RunOutcome {
     let failure = StartFailure { message: message.to_owned(), cause: Cause::AgentNotFound };
-    let start = Start { run_id, at: now(), ..Start::of(agent) };
+    let start = Start { run_id, at: Some(now()), ..Start::of(agent) };
     let mut decode_loop = DecodeLoop { decoder: Decoder::new(start), sink, spare: Vec::new() };
-    decode_loop.finish(End { start_failed: Some(failure), at: now(), ..End::default() }, false)
+    decode_loop.finish(End { start_failed: Some(failure), at: Some(now()), ..End::default() }, false)
 }
 
 /// Decodes lines and passes their events to the sink.
@@ -401,7 +401,7 @@ impl<'s> DecodeLoop<'s> {
         let start = Start {
             run_id: config.run_id.clone(),
             agent_version: config.agent_version.clone(),
-            at: now(),
+            at: Some(now()),
             structured: true,
             resumed: config.resumed,
             ..Start::of(Arc::clone(&config.agent))
@@ -430,7 +430,7 @@ impl<'s> DecodeLoop<'s> {
 
     fn decode_line(&mut self, line: RawLine<'_>, source: Source) {
         let mut events = Event::recycle(std::mem::take(&mut self.spare));
-        let at = now();
+        let at = Some(now());
         self.sink.line(&line, source, at);
         self.decoder.line(&line.to_line(at, source), &mut events);
         for event in &events {
@@ -466,7 +466,8 @@ async fn sleep(until: Option<Instant>) {
     }
 }
 
-fn now() -> Option<Timestamp> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Timestamp::from_millis(i64::try_from(since.as_millis()).ok()?)
+/// Current time; the epoch if the system clock is before it.
+pub fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).ok().and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH)
 }

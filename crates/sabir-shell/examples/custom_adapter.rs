@@ -16,7 +16,7 @@ use sabir_core::event::{Final, Outcome, TextDelta};
 use sabir_shell::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
 use sabir_shell::session::{OnCrash, run};
 use sabir_shell::uploader::DeliveryStatus;
-use sabir_shell::{BearerToken, Failure, Hub, Redactor, SessionConfig, SessionId};
+use sabir_shell::{BearerToken, Hub, Redactor, SessionConfig, SessionId};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
 
@@ -63,9 +63,9 @@ impl Adapter for Speller {
     }
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prompt = std::env::args().nth(1);
-    let session: SessionId = "custom-adapter".parse().map_err(|_| Failure::usage("no session"))?;
+    let session: SessionId = "custom-adapter".parse()?;
     let token = std::env::var("AUTH_TOKEN").ok().map(|token| BearerToken::new(&token)).transpose()?;
     let hub = std::env::var("WS_URL").ok().map(|address| Hub::new(&address, &session, token)).transpose()?;
     let config = SessionConfig {
@@ -82,8 +82,7 @@ fn main() -> Result<(), Failure> {
         files: None,
         prompt,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::delivery(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (_stop, stopped) = mpsc::channel(1);
     let report = runtime.block_on(run(config, &mut Speller { cancelled: watch::Sender::new(false) }, stopped))?;
     println!("{report:?}");

@@ -13,7 +13,7 @@ use sabir_protocol::SessionId;
 
 use crate::outbox::OutboxState;
 use crate::session_log::SessionLog;
-use crate::{Failure, now};
+use crate::{RunnerError, now};
 
 pub use agent::{AgentAdapter, PlannedRun, PromptRequest, RunPlanner};
 
@@ -78,7 +78,7 @@ pub trait Adapter {
     }
 
     /// Called once, before any other hook.
-    fn on_init(&mut self, _: &AdapterContext) -> Result<(), Failure> {
+    fn on_init(&mut self, _: &AdapterContext) -> Result<(), RunnerError> {
         Ok(())
     }
 

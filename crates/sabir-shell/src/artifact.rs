@@ -15,7 +15,7 @@ use sabir_protocol::envelope::notes::Artifact;
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 
-use crate::Failure;
+use crate::RunnerError;
 use crate::delivery::Backoff;
 use crate::hub::Hub;
 use crate::sink::{StorageSink, hex};
@@ -45,13 +45,13 @@ pub struct ArtifactFile {
 
 impl ArtifactFinder {
     /// Matches files below `root` against patterns such as `dist/*.tgz` or `**/*.log`.
-    pub fn new(root: PathBuf, patterns: &[String]) -> Result<Self, Failure> {
+    pub fn new(root: PathBuf, patterns: &[String]) -> Result<Self, RunnerError> {
         let mut globs = GlobSetBuilder::new();
-        let bad = |error: globset::Error| Failure::usage(format!("{error}")).hint("--artifact takes a pattern like dist/*.tgz");
+        let invalid = |error: globset::Error| RunnerError::ArtifactPattern(error.to_string());
         for pattern in patterns {
-            globs.add(GlobBuilder::new(pattern).literal_separator(true).build().map_err(bad)?);
+            globs.add(GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?);
         }
-        Ok(Self { root, globs: globs.build().map_err(bad)? })
+        Ok(Self { root, globs: globs.build().map_err(invalid)? })
     }
 
     /// Finds the files that exist now. Symlinks are not followed: they may point outside of `root`.
@@ -149,7 +149,7 @@ impl ArtifactUploader {
                 Ok(()) => return true,
                 Err(UploadError::Permanent) => return false,
                 Err(UploadError::Retry) => {}
-            };
+            }
             tokio::time::sleep(backoff.next_delay(fastrand::f64())).await;
         }
     }

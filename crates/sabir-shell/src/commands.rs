@@ -7,7 +7,7 @@ use sabir_protocol::envelope::notes;
 use sabir_protocol::{Order, OrderKind, Taken};
 
 use crate::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
-use crate::{Failure, session_log::SessionLog};
+use crate::{RunnerError, session_log::SessionLog};
 
 /// Effect of a command.
 pub(crate) enum Effect {
@@ -47,7 +47,7 @@ impl CommandHandler {
         command: &Order,
         context: &AdapterContext,
         adapter: &mut dyn Adapter,
-    ) -> Result<(Taken, Effect), Failure> {
+    ) -> Result<(Taken, Effect), RunnerError> {
         if command.order <= self.last_handled {
             return Ok((self.repeated_reply(command.order), Effect::None));
         }
@@ -112,7 +112,7 @@ fn decide<'o>(command: &'o Order, context: &AdapterContext, adapter: &dyn Adapte
     adapter.accepts(context, input).map(|()| Decision::Input(input))
 }
 
-fn record(log: &SessionLog, command: &Order, rejected: Option<&InputRejected>) -> Result<(), Failure> {
+fn record(log: &SessionLog, command: &Order, rejected: Option<&InputRejected>) -> Result<(), RunnerError> {
     let text = match command.kind {
         OrderKind::Prompt => command.text.clone().unwrap_or_default(),
         OrderKind::Cancel => {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Messages up to `acked` are durable at the hub; those up to `next_seq - 1` are in flight. At most
-//! [`MAX_IN_FLIGHT_BATCHES`] batches or [`MAX_IN_FLIGHT_BYTES`] are in flight, so memory is bounded whatever the hub does.
+//! `MAX_IN_FLIGHT_BATCHES` batches or `MAX_IN_FLIGHT_BYTES` are in flight, so memory is bounded whatever the hub does.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

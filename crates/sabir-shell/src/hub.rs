@@ -7,7 +7,7 @@ use reqwest::Url;
 use rustls::ClientConfig;
 use sabir_protocol::{SessionId, is_loopback};
 
-use crate::Failure;
+use crate::error::{RunnerError, Source};
 
 /// A bearer token. Its `Debug` output hides the value.
 #[derive(Clone, PartialEq, Eq)]
@@ -15,10 +15,10 @@ pub struct BearerToken(String);
 
 impl BearerToken {
     /// Trims and validates a token.
-    pub fn new(text: &str) -> Result<Self, Failure> {
+    pub fn new(text: &str) -> Result<Self, RunnerError> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Failure::usage("the token has characters that no token has"));
+            return Err(RunnerError::InvalidToken);
         }
         Ok(Self(text.to_owned()))
     }
@@ -46,10 +46,8 @@ pub struct Hub {
 
 impl Hub {
     /// Parses a `ws`, `wss`, `http` or `https` address.
-    pub fn new(address: &str, session: &SessionId, token: Option<BearerToken>) -> Result<Self, Failure> {
-        let invalid = |reason: &str| {
-            Failure::usage(format!("the address of the hub can't be used: {reason}")).hint("it looks like wss://hub.example")
-        };
+    pub fn new(address: &str, session: &SessionId, token: Option<BearerToken>) -> Result<Self, RunnerError> {
+        let invalid = |reason: &str| RunnerError::InvalidHubAddress { reason: reason.to_owned() };
         if !address.contains("://") {
             return Err(invalid("it has no scheme"));
         }
@@ -124,17 +122,15 @@ impl Hub {
 }
 
 /// TLS with the system's trust store.
-fn tls_config() -> Result<Arc<ClientConfig>, Failure> {
+fn tls_config() -> Result<Arc<ClientConfig>, RunnerError> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
-    let failed = |error: &dyn fmt::Display| {
-        Failure::usage(format!("TLS can't be had: {error}")).hint("are there certificates? SSL_CERT_FILE names a file with them")
-    };
+    let failed = |error| RunnerError::Tls(Source::new(error));
     install_crypto_provider();
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| failed(&error))?
+        .map_err(failed)?
         .with_platform_verifier()
-        .map_err(|error| failed(&error))?
+        .map_err(failed)?
         .with_no_client_auth();
     Ok(Arc::new(config))
 }
@@ -149,7 +145,7 @@ pub(crate) fn install_crypto_provider() {
 mod tests {
     use super::{BearerToken, Hub};
 
-    fn hub(address: &str) -> Result<Hub, crate::Failure> {
+    fn hub(address: &str) -> Result<Hub, crate::RunnerError> {
         Hub::new(address, &"a b".parse().expect("a session"), None)
     }
 

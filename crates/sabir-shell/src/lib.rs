@@ -30,7 +30,7 @@ mod transport;
 pub mod uploader;
 
 pub use adapter::{Adapter, AgentAdapter};
-pub use error::Failure;
+pub use error::RunnerError;
 pub use hub::{BearerToken, Hub};
 pub use outbox::{Outbox, Position};
 pub use redact::Redactor;
@@ -40,10 +40,4 @@ pub use sink::StorageSink;
 
 pub use sabir_protocol::{SessionId, is_loopback};
 
-use sabir_core::time::Timestamp;
-
-/// Current time.
-pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).ok().and_then(Timestamp::from_millis).unwrap_or(Timestamp::EPOCH)
-}
+pub(crate) use sabir_run::supervisor::now;

@@ -26,7 +26,7 @@ use sabir_protocol::{MAX_MESSAGE, SessionId};
 use sabir_store::{Cursor, Home, Journal, Kind, Options, RunFolder, Trouble, Why};
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
+use crate::error::{RunnerError, Source};
 pub use pages::{Page, PageReader};
 pub use recover::{LastRun, OutboxState};
 use repair::Rebuild;
@@ -102,14 +102,15 @@ const INDEX_INTERVAL: u64 = 1024;
 
 impl Outbox {
     /// Opens the outbox of a session for its next epoch; `None` if it does not exist.
-    pub fn open(home: &Home, session: &SessionId) -> Result<Option<Self>, Failure> {
+    pub fn open(home: &Home, session: &SessionId) -> Result<Option<Self>, RunnerError> {
         let folder = home.outbox(session.as_str())?;
         if !folder.exists() {
             return Ok(None);
         }
         if !folder.is_live() && !recover::has_records(&folder)? {
             // The creator was killed before its first record was synced, so no target knows of it.
-            let failed = |error| Failure::delivery(format!("can't clear {}: {error}", folder.path().display()));
+            let failed =
+                |error: std::io::Error| RunnerError::OutboxClear { path: folder.path().to_owned(), source: Source::new(error) };
             for number in folder.segments().map_err(failed)? {
                 fs::remove_file(folder.segment(number)).map_err(failed)?;
             }
@@ -139,7 +140,7 @@ impl Outbox {
 
     /// Scans an outbox without changing it. Returns the repair it needs and its number of messages then; `None` if it does not
     /// exist.
-    pub fn check(home: &Home, session: &SessionId) -> Result<Option<(Repair, u64)>, Failure> {
+    pub fn check(home: &Home, session: &SessionId) -> Result<Option<(Repair, u64)>, RunnerError> {
         let folder = home.outbox(session.as_str())?;
         if !folder.exists() || !recover::has_records(&folder)? {
             return Ok(None);
@@ -154,7 +155,7 @@ impl Outbox {
     }
 
     /// Creates an outbox.
-    pub fn create(home: &Home, session: &SessionId, writer: String, position: Position) -> Result<Self, Failure> {
+    pub fn create(home: &Home, session: &SessionId, writer: String, position: Position) -> Result<Self, RunnerError> {
         let folder = home.outbox(session.as_str())?;
         let journal = open_journal(&folder, Cursor { epoch: position.epoch.saturating_sub(1), seq: position.after })?;
         let meta = Meta {
@@ -179,7 +180,12 @@ impl Outbox {
         uuid::Uuid::new_v4().to_string()
     }
 
-    fn start_epoch(journal: Journal, folder: RunFolder, log: recover::ScannedOutbox, repair: Repair) -> Result<Self, Failure> {
+    fn start_epoch(
+        journal: Journal,
+        folder: RunFolder,
+        log: recover::ScannedOutbox,
+        repair: Repair,
+    ) -> Result<Self, RunnerError> {
         let recover::ScannedOutbox { meta, state, index, origin, .. } = log;
         let meta = Meta { delivered: false, checked: true, rebuild: None, ..meta };
         let epoch_start = put_meta(&journal, &meta)?;
@@ -286,18 +292,18 @@ impl Outbox {
     }
 
     /// Waits until all appended messages are durable.
-    pub fn sync(&self) -> Result<(), Failure> {
-        self.journal.sync().map(drop).map_err(Failure::from)
+    pub fn sync(&self) -> Result<(), RunnerError> {
+        self.journal.sync().map(drop).map_err(RunnerError::from)
     }
 
     /// Records that every target has taken everything.
-    pub fn mark_delivered(&self) -> Result<(), Failure> {
+    pub fn mark_delivered(&self) -> Result<(), RunnerError> {
         put_meta(&self.journal, &Meta { delivered: true, ..self.meta.clone() }).map(drop)
     }
 
     /// Error that ended writing.
-    pub fn write_error(&self) -> Option<Failure> {
-        self.journal.trouble().map(Failure::from)
+    pub fn write_error(&self) -> Option<RunnerError> {
+        self.journal.trouble().map(RunnerError::from)
     }
 
     /// The underlying journal, for backpressure.
@@ -335,15 +341,14 @@ impl Outbox {
 }
 
 /// Appends a meta record and waits until it is durable.
-fn put_meta(journal: &Journal, meta: &Meta) -> Result<Cursor, Failure> {
+fn put_meta(journal: &Journal, meta: &Meta) -> Result<Cursor, RunnerError> {
     journal.append(Kind::Meta, millis(), |out| serde_json::to_writer(out, meta).unwrap_or_default());
-    journal.sync().map_err(Failure::from)
+    journal.sync().map_err(RunnerError::from)
 }
 
-fn open_journal(folder: &RunFolder, begin: Cursor) -> Result<Journal, Failure> {
+fn open_journal(folder: &RunFolder, begin: Cursor) -> Result<Journal, RunnerError> {
     Journal::open_in(folder, begin, Options::default()).map_err(|trouble: Trouble| match trouble.why {
-        Why::Live => Failure::usage(format!("another shell runs the session {} on this machine", folder.id()))
-            .hint("a session has one shell at a time; --session names another"),
+        Why::Live => RunnerError::SessionInUse(folder.id().to_owned()),
         _ => trouble.into(),
     })
 }

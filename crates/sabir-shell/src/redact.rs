@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::Failure;
+use crate::error::{RunnerError, Source};
 use rules::{Candidate, Match};
 pub use stream::EventRedactor;
 use unescape::UnescapedText;
@@ -100,7 +100,7 @@ enum Kinds {
 
 impl Redactor {
     /// Redacts these secrets (name, value) and everything that looks like a key.
-    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Result<Self, Failure> {
+    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Result<Self, RunnerError> {
         let (mut patterns, mut unescaped, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (name, value) in secrets {
             let pattern = Pattern::Secret(names.len());
@@ -196,7 +196,7 @@ impl Redactor {
 }
 
 impl Matcher {
-    fn new(patterns: BTreeMap<Vec<u8>, Pattern>) -> Result<Self, Failure> {
+    fn new(patterns: BTreeMap<Vec<u8>, Pattern>) -> Result<Self, RunnerError> {
         let (literals, pattern): (Vec<Vec<u8>>, Vec<Pattern>) = patterns.into_iter().unzip();
         let mut by_first = vec![Vec::new(); 256];
         for (index, literal) in literals.iter().enumerate() {
@@ -204,7 +204,7 @@ impl Matcher {
         }
         let longest = literals.iter().map(Vec::len).max().unwrap_or(0);
         let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&literals);
-        let automaton = automaton.map_err(|error| Failure::usage(format!("the secrets can't be looked for: {error}")))?;
+        let automaton = automaton.map_err(|error| RunnerError::Redaction(Source::new(error)))?;
         Ok(Self { automaton, pattern, by_first, literals, longest })
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sabir_core::event::{Cause, Outcome};
 use sabir_core::export::Options;
-use sabir_protocol::{Code, Order, Refusal, Taken};
+use sabir_protocol::{Order, Refusal, Taken};
 use sabir_store::Home;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -15,6 +15,7 @@ use crate::adapter::{Adapter, AdapterContext, AgentInput, Completion, RunFuture}
 use crate::artifact::{ArtifactFile, ArtifactFinder, ArtifactUploader};
 use crate::commands::{CommandHandler, Effect};
 use crate::delivery;
+use crate::error::{RunnerError, Source};
 use crate::hub::Hub;
 use crate::outbox::{LastRun, Outbox, Position, Repair};
 use crate::recovery;
@@ -22,7 +23,7 @@ use crate::session_log::SessionLog;
 use crate::sink::StorageSink;
 use crate::timer::sleep_until;
 use crate::uploader::{self, ClientInfo, DeliveryOutcome, DeliveryStatus, Uploader};
-use crate::{Failure, Redactor, SessionId};
+use crate::{Redactor, SessionId};
 
 /// Interval of heartbeat messages during a run.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -87,16 +88,20 @@ pub struct SessionReport {
     /// Final refusal of the hub.
     pub refused: Option<Refusal>,
     /// Failure of the outbox or of delivery.
-    pub failure: Option<Failure>,
+    pub failure: Option<RunnerError>,
     /// Why the sink is incomplete.
-    pub sink: Option<Failure>,
+    pub sink: Option<RunnerError>,
     /// Paths of artifacts that were not uploaded.
     pub artifacts: Vec<String>,
 }
 
 /// Runs a session to its end. The first message on `stop` cancels the run and ends the session; the second does not wait for
 /// delivery.
-pub async fn run(config: SessionConfig, adapter: &mut dyn Adapter, stop: mpsc::Receiver<()>) -> Result<SessionReport, Failure> {
+pub async fn run(
+    config: SessionConfig,
+    adapter: &mut dyn Adapter,
+    stop: mpsc::Receiver<()>,
+) -> Result<SessionReport, RunnerError> {
     let client = ClientInfo {
         agent: Some(adapter.name().to_owned()),
         accepted_commands: adapter.accepted_commands().iter().map(|kind| (*kind).to_owned()).collect(),
@@ -160,15 +165,13 @@ pub async fn run(config: SessionConfig, adapter: &mut dyn Adapter, stop: mpsc::R
 }
 
 /// Opens the outbox, or creates one after the last message known to the hub and the sink.
-async fn open(config: &SessionConfig, client: &ClientInfo) -> Result<Outbox, Failure> {
+async fn open(config: &SessionConfig, client: &ClientInfo) -> Result<Outbox, RunnerError> {
     if let Some(outbox) = Outbox::open(&config.home, &config.session)? {
         return Ok(outbox);
     }
     let writer = Outbox::new_writer();
     let at_hub = match &config.hub {
-        Some(hub) => {
-            uploader::start_position(hub, &config.session, &writer, client).await.map_err(|refusal| refused(&refusal))?
-        }
+        Some(hub) => uploader::start_position(hub, &config.session, &writer, client).await.map_err(RunnerError::Refused)?,
         None => None,
     };
     let in_sink = match &config.sink {
@@ -182,20 +185,6 @@ async fn open(config: &SessionConfig, client: &ClientInfo) -> Result<Outbox, Fai
         after: positions.iter().map(|position| position.after).max().unwrap_or(Position::FIRST.after),
     };
     Outbox::create(&config.home, &config.session, writer, position)
-}
-
-/// A refusal as a failure, with what to do about it.
-pub fn refused(refusal: &Refusal) -> Failure {
-    let hint = match refusal.code {
-        Code::Unauthorized => "the token is not known to the hub, was revoked, or has run out",
-        Code::Forbidden => "the token is for something else; one of the scope runner:SESSION is needed",
-        Code::NotFound => "there is no hub at this address",
-        Code::Fenced => "somebody else runs this session now; the log stays on this machine",
-        Code::Conflict => "the hub has another log of this session; the log stays on this machine",
-        Code::Version => "one of the two is too old for the other",
-        _ => "the log stays on this machine",
-    };
-    Failure::delivery(format!("the hub takes no more: {}", refusal.message)).hint(hint)
 }
 
 struct SessionRunner<'a> {
@@ -272,7 +261,7 @@ impl SessionRunner<'_> {
     }
 
     /// Drives runs until none is active and no prompt is awaited.
-    async fn run_until_idle(&mut self, wait: Option<Duration>) -> Result<(), Failure> {
+    async fn run_until_idle(&mut self, wait: Option<Duration>) -> Result<(), RunnerError> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_heartbeat = Instant::now();
@@ -332,7 +321,7 @@ impl SessionRunner<'_> {
         }
     }
 
-    fn command(&mut self, command: &Order) -> Result<(), Failure> {
+    fn command(&mut self, command: &Order) -> Result<(), RunnerError> {
         let (reply, effect) = self.handler.handle(command, &self.context, self.adapter)?;
         self.last_command.send_replace(self.handler.last_handled());
         // A dropped reply is sent again when the hub repeats the command.
@@ -346,7 +335,7 @@ impl SessionRunner<'_> {
     }
 
     /// Waits for delivery, for at most `flush`.
-    async fn finish(mut self, flush: Duration, finish: &watch::Sender<Option<Instant>>) -> Result<SessionReport, Failure> {
+    async fn finish(mut self, flush: Duration, finish: &watch::Sender<Option<Instant>>) -> Result<SessionReport, RunnerError> {
         let outbox = Arc::clone(self.context.log.outbox());
         self.report.failure = outbox.sync().err();
         self.report.last = outbox.last();
@@ -368,8 +357,8 @@ impl SessionRunner<'_> {
         self.report.artifacts = (&mut self.artifact_task).await.unwrap_or_default();
         self.report.sink = match self.sink_outcome {
             None | Some(DeliveryOutcome::Delivered) => None,
-            Some(DeliveryOutcome::Unsent(count)) => Some(Failure::delivery(missing_in_sink(count))),
-            Some(DeliveryOutcome::Refused(refusal)) => Some(Failure::delivery(format!("the sink takes no more: {refusal}"))),
+            Some(DeliveryOutcome::Unsent(count)) => Some(RunnerError::SinkIncomplete(count)),
+            Some(DeliveryOutcome::Refused(refusal)) => Some(RunnerError::SinkRefused(refusal)),
             Some(DeliveryOutcome::Failed(failure)) => Some(failure),
         };
         let is_complete = self.report.failure.is_none() && self.report.sink.is_none() && self.report.artifacts.is_empty();
@@ -387,15 +376,6 @@ impl SessionRunner<'_> {
     }
 }
 
-/// Describes what the sink lacks.
-fn missing_in_sink(messages: u64) -> String {
-    match messages {
-        0 => "all messages are in the sink, but its messages.json is not complete".to_owned(),
-        1 => "1 message is not in the sink".to_owned(),
-        messages => format!("{messages} messages are not in the sink"),
-    }
-}
-
 /// Completion of the current run; pending if there is none.
 async fn run_finished(run: &mut Option<RunFuture>) -> Completion {
     match run {
@@ -409,19 +389,5 @@ async fn task_finished(task: &mut Option<JoinHandle<DeliveryOutcome>>) -> Delive
     let Some(handle) = task else { return std::future::pending().await };
     let outcome = handle.await;
     *task = None;
-    outcome.unwrap_or_else(|error| DeliveryOutcome::Failed(Failure::delivery(format!("delivery broke off: {error}"))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::missing_in_sink;
-
-    #[test]
-    fn missing_in_sink_names_what_is_missing() {
-        assert_eq!(missing_in_sink(0), "all messages are in the sink, but its messages.json is not complete");
-        assert_eq!(
-            (missing_in_sink(1).as_str(), missing_in_sink(2).as_str()),
-            ("1 message is not in the sink", "2 messages are not in the sink")
-        );
-    }
+    outcome.unwrap_or_else(|error| DeliveryOutcome::Failed(RunnerError::DeliveryTask(Source::new(error))))
 }

@@ -9,7 +9,7 @@ use sabir_protocol::envelope::Envelope;
 use sabir_protocol::envelope::notes::{Artifact, Order};
 
 use crate::redact::{EventRedactor, Redactor};
-use crate::{Failure, Outbox, now};
+use crate::{Outbox, RunnerError, now};
 
 /// Longer texts are split, so that no message exceeds the hub's limit however it is escaped.
 const MAX_TEXT_BYTES: usize = 128 * 1024;
@@ -95,7 +95,7 @@ impl SessionLog {
     }
 
     /// Records a command and its decision. Durable on return.
-    pub fn command(&self, command: &Order<'_>) -> Result<(), Failure> {
+    pub fn command(&self, command: &Order<'_>) -> Result<(), RunnerError> {
         let text = self.redact(command.text);
         self.write(|envelope, lines| envelope.order(now(), &Order { text: &text, ..*command }, lines));
         self.outbox.sync()

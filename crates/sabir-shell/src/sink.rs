@@ -35,8 +35,8 @@ use sabir_store::private;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
-use crate::Failure;
 use crate::delivery::Backoff;
+use crate::error::{RunnerError, Source};
 use crate::hub::Hub;
 use crate::outbox::{Outbox, Page, PageReader, Position};
 use crate::timer::deadline_elapsed;
@@ -71,7 +71,7 @@ pub struct StorageSink {
 enum SinkError {
     Retry,
     Refused(Refusal),
-    Failed(Failure),
+    Failed(RunnerError),
 }
 
 impl From<Error> for SinkError {
@@ -82,35 +82,32 @@ impl From<Error> for SinkError {
 
 impl StorageSink {
     /// A local folder, created if missing.
-    pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("can't keep the log in {}: {error}", path.display()));
+    pub fn folder(path: &std::path::Path, session: &SessionId) -> Result<Self, RunnerError> {
+        let failed = |source| RunnerError::SinkFolder { path: path.to_owned(), source };
         let own = path.join("sessions").join(session.in_address());
-        private::create_folder(&own).map_err(|error| failed(&error))?;
+        private::create_folder(&own).map_err(|error| failed(Source::new(error)))?;
         let subfolders = std::fs::read_dir(&own).into_iter().flatten().flatten().map(|entry| entry.path());
         subfolders.chain([own.clone()]).filter(|path| path.is_dir()).for_each(|folder| private::tighten_folder(&folder));
-        let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(&error))?.with_fsync(true);
+        let store = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(Source::new(error)))?.with_fsync(true);
         let sink = Self::new(Arc::new(store), "", session, path.display().to_string());
         Ok(Self { folder: Some(path.to_owned()), ..sink })
     }
 
     /// A bucket of S3 or a compatible store, configured by the standard AWS environment variables.
-    pub fn bucket(bucket: &str, prefix: &str, session: &SessionId) -> Result<Self, Failure> {
+    pub fn bucket(bucket: &str, prefix: &str, session: &SessionId) -> Result<Self, RunnerError> {
         crate::hub::install_crypto_provider();
         let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
             .iter()
             .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("http://")));
         let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(20), ..RetryConfig::default() };
-        // Like `AmazonS3Builder::from_env`, but [`protect`](sabir_run::secrets::protect) removed the keys from the environment.
+        // Like `AmazonS3Builder::from_env`, but `sabir_run::secrets::protect` removed the keys from the environment.
         let variables = sabir_run::secrets::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name.starts_with("AWS_"))
             .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)));
         let builder = variables.fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value));
         let store = builder.with_bucket_name(bucket).with_allow_http(is_plain).with_retry(retry).build();
-        let store = store.map_err(|error| {
-            Failure::usage(format!("the bucket {bucket} can't be used: {error}"))
-                .hint("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how")
-        })?;
+        let store = store.map_err(|error| RunnerError::SinkBucket { bucket: bucket.to_owned(), source: Source::new(error) })?;
         Ok(Self::new(Arc::new(store), prefix, session, format!("s3://{bucket}")))
     }
 
@@ -144,7 +141,7 @@ impl StorageSink {
 
     /// Start of a new outbox, after all stored messages; `None` if there are none. Errors are retried and then returned: a
     /// runner with a wrong start would be fenced later.
-    pub async fn start_position(&self) -> Result<Option<Position>, Failure> {
+    pub async fn start_position(&self) -> Result<Option<Position>, RunnerError> {
         let mut backoff = Backoff::default();
         for _ in 1..POSITION_ATTEMPTS {
             if let Ok(position) = self.read_position().await {
@@ -152,10 +149,8 @@ impl StorageSink {
             }
             sleep(backoff.next_delay(fastrand::f64())).await;
         }
-        self.read_position().await.map_err(|error| {
-            Failure::delivery(format!("{} can't be read: {error}", self.title))
-                .hint("a new log has to know where it begins; without the folder or the bucket it would begin at once")
-        })
+        let failed = |error| RunnerError::SinkUnreadable { sink: self.title.clone(), source: Source::new(error) };
+        self.read_position().await.map_err(failed)
     }
 
     async fn read_position(&self) -> Result<Option<Position>, Error> {
@@ -304,10 +299,12 @@ impl StorageSink {
     async fn verify_object(&self, name: &Path, size: usize) -> Result<(), SinkError> {
         match self.store.head(name).await {
             Ok(found) if found.size == size as u64 => Ok(()),
-            Ok(found) => {
-                let what = format!("{name} in {} has {} bytes and should have {size}", self.title, found.size);
-                Err(SinkError::Failed(Failure::delivery(what)))
-            }
+            Ok(found) => Err(SinkError::Failed(RunnerError::SinkObjectSize {
+                sink: self.title.clone(),
+                object: name.to_string(),
+                actual: found.size,
+                expected: size as u64,
+            })),
             Err(error) => Err(error.into()),
         }
     }
@@ -369,7 +366,7 @@ fn fenced(epoch: u32) -> SinkError {
 }
 
 fn invalid_name() -> SinkError {
-    SinkError::Failed(Failure::usage("the prefix or the session can't be a name there"))
+    SinkError::Failed(RunnerError::InvalidObjectName)
 }
 
 fn unsent(outbox: &Outbox, acked: Option<u64>) -> DeliveryOutcome {

@@ -9,7 +9,7 @@ use sabir_protocol::{Code, FromShell, Hello, Order, Refusal, SessionId, Taken, W
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::Failure;
+use crate::RunnerError;
 use crate::delivery::{Disconnect, Received, Retry, StateMachine, TimeoutAction, Transport};
 use crate::hub::Hub;
 use crate::outbox::{Outbox, PageReader, Position};
@@ -45,7 +45,7 @@ pub enum DeliveryOutcome {
     /// The target refused further messages.
     Refused(Refusal),
     /// Reading the outbox or writing to the target failed.
-    Failed(Failure),
+    Failed(RunnerError),
 }
 
 /// Identity of the runner in its hello.
@@ -287,11 +287,10 @@ enum ServeResult {
 }
 
 /// Sends durable messages while the send window is open.
-fn send(connection: &Connection, machine: &mut StateMachine, reader: &mut PageReader) -> Result<(), Failure> {
+fn send(connection: &Connection, machine: &mut StateMachine, reader: &mut PageReader) -> Result<(), RunnerError> {
     while let Some(window) = machine.send_window() {
         let Some(page) = reader.read_page(window.first, MAX_BATCH_MESSAGES, window.bytes)? else { break };
-        let too_long = || Failure::delivery("a message is too long to be sent");
-        let frame = batch::encode(page.first, page.count, &page.lines).ok_or_else(too_long)?;
+        let frame = batch::encode(page.first, page.count, &page.lines).ok_or(RunnerError::MessageTooLong)?;
         if !connection.send(Outgoing::Batch(frame)) {
             break;
         }

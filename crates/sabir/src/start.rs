@@ -42,7 +42,7 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
 
 /// What the user says about a variable.
 pub(crate) fn variable(text: &str) -> Result<EnvRule, String> {
-    EnvRule::parse(text).ok_or_else(|| "give NAME, PREFIX*, * or NAME=VALUE".to_owned())
+    text.parse().map_err(|_| "give NAME, PREFIX*, * or NAME=VALUE".to_owned())
 }
 
 /// Keeps secrets of this process from the agents that it runs, `named` ones too. Executes this program again: call it first.

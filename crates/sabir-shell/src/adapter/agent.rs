@@ -14,7 +14,7 @@ use sabir_core::time::Timestamp;
 use sabir_run::{CancelHandle, CancelToken, RunConfig, RunSink};
 
 use super::{Adapter, AdapterContext, AgentInput, Completion, InputRejected, RunFuture};
-use crate::Failure;
+use crate::RunnerError;
 use crate::session_log::SessionLog;
 
 /// A prompt to be turned into a run.
@@ -37,7 +37,7 @@ pub struct PlannedRun {
 }
 
 /// Turns prompts into run configurations.
-pub type RunPlanner = Box<dyn Fn(PromptRequest) -> Pin<Box<dyn Future<Output = Result<PlannedRun, Failure>>>>>;
+pub type RunPlanner = Box<dyn Fn(PromptRequest) -> Pin<Box<dyn Future<Output = Result<PlannedRun, RunnerError>>>>>;
 
 /// Runs an agent of the registry: every prompt is one run of its CLI, and later prompts resume the conversation.
 pub struct AgentAdapter {
@@ -70,7 +70,7 @@ impl Adapter for AgentAdapter {
     }
 
     /// Resumes the conversation of an earlier runner.
-    fn on_init(&mut self, context: &AdapterContext) -> Result<(), Failure> {
+    fn on_init(&mut self, context: &AdapterContext) -> Result<(), RunnerError> {
         if let Some(run) = &context.recovered.run {
             self.has_run = true;
             self.session_id = Arc::new(Mutex::new(run.agent_session.clone()));
@@ -132,7 +132,7 @@ async fn run(
             sink.observer = observer;
             sabir_run::run(config, token, &mut sink).await
         }
-        Err(failure) => sabir_run::supervisor::report_start_failure(agent, run_id, &failure.what, &mut sink),
+        Err(error) => sabir_run::supervisor::report_start_failure(agent, run_id, &error.to_string(), &mut sink),
     };
     Completion { outcome: result.outcome, cause: result.cause, killed: result.killed }
 }

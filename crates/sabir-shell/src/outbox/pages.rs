@@ -7,7 +7,7 @@ use sabir_store::cursor::Kept;
 use sabir_store::{Cursor, Kind, Reader};
 
 use super::Outbox;
-use crate::Failure;
+use crate::error::{RunnerError, Source};
 
 /// Consecutive messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +50,9 @@ impl PageReader {
 
     /// Reads messages from `first` on, up to the given limits (a single larger message is returned alone). `None` if none is
     /// durable yet.
-    pub fn read_page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, Failure> {
+    pub fn read_page(&mut self, first: u64, messages: u32, bytes: usize) -> Result<Option<Page>, RunnerError> {
         if first <= self.outbox.after() {
-            let what = format!("message {first} is asked for, and the log on this machine begins after {}", self.outbox.after());
-            return Err(Failure::delivery(what));
+            return Err(RunnerError::BeforeOutbox { message: first, after: self.outbox.after() });
         }
         let synced = self.outbox.synced();
         if self.reader.is_none() || self.next != first {
@@ -87,7 +86,7 @@ impl PageReader {
         Ok((page.count > 0).then_some(page))
     }
 
-    fn seek(&mut self, first: u64) -> Result<(), Failure> {
+    fn seek(&mut self, first: u64) -> Result<(), RunnerError> {
         let (message, before) = self.outbox.locate(first);
         self.pending = None;
         self.next = message;
@@ -99,7 +98,7 @@ impl PageReader {
     }
 
     /// The next durable message.
-    fn next_message(&mut self, synced: Cursor) -> Result<Option<Kept>, Failure> {
+    fn next_message(&mut self, synced: Cursor) -> Result<Option<Kept>, RunnerError> {
         if let Some(pending) = self.pending.take() {
             if pending.cursor <= synced {
                 return Ok(Some(pending));
@@ -109,7 +108,7 @@ impl PageReader {
         }
         let Some(reader) = &mut self.reader else { return Ok(None) };
         loop {
-            let next = reader.next().map_err(|error| Failure::delivery(format!("can't read the log: {error}")))?;
+            let next = reader.next().map_err(|error| RunnerError::OutboxRead(Source::new(error)))?;
             let Some(record) = next else { return Ok(None) };
             self.has_gap |= self.before.is_some_and(|before| record.cursor.seq != before + 1);
             self.before = Some(record.cursor.seq);
@@ -118,10 +117,7 @@ impl PageReader {
             }
             // Messages are numbered by counting, so check the number after a gap.
             if self.has_gap && read::check(record.payload, self.outbox.session().as_str()) != Ok(self.next) {
-                let what = format!("the outbox is damaged: message {} can't be read", self.next);
-                return Err(
-                    Failure::delivery(what).hint("the next `sabir shell` of the session repairs it, and says what is lost")
-                );
+                return Err(RunnerError::OutboxGap(self.next));
             }
             self.has_gap = false;
             let record = Kept::from(record);

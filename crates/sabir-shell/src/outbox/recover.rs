@@ -8,7 +8,7 @@ use sabir_store::{Cursor, Damage, Kind, Reader, Record, RunFolder};
 
 use super::repair::{MessageAssembler, Rebuild, Repair, Slot, SlotVisitor};
 use super::{INDEX_INTERVAL, IndexEntry, Meta, SCHEMA};
-use crate::Failure;
+use crate::error::{RunnerError, Source};
 
 /// State of an outbox when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,14 +52,14 @@ impl LastRun {
 }
 
 /// Returns whether there is any record.
-pub(super) fn has_records(folder: &RunFolder) -> Result<bool, Failure> {
+pub(super) fn has_records(folder: &RunFolder) -> Result<bool, RunnerError> {
     let mut reader = Reader::of(folder.clone())?;
-    let first = reader.next().map_err(|error| unreadable(folder, &error))?;
+    let first = reader.next().map_err(|error| unreadable(folder, error))?;
     Ok(first.is_some())
 }
 
-fn unreadable(folder: &RunFolder, error: &std::io::Error) -> Failure {
-    Failure::delivery(format!("can't read the log in {}: {error}", folder.path().display()))
+fn unreadable(folder: &RunFolder, error: std::io::Error) -> RunnerError {
+    RunnerError::OutboxScan { path: folder.path().to_owned(), source: Source::new(error) }
 }
 
 /// Result of a scan.
@@ -95,8 +95,8 @@ impl Section {
     fn with(
         &mut self,
         before: Cursor,
-        visit: impl FnOnce(&mut MessageAssembler, &mut SlotVisitor<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        visit: impl FnOnce(&mut MessageAssembler, &mut SlotVisitor<'_>) -> Result<(), RunnerError>,
+    ) -> Result<(), RunnerError> {
         let Self { messages, scanner, index, .. } = self;
         visit(messages, &mut |item| {
             scanner.state.last += 1;
@@ -113,7 +113,7 @@ impl Section {
 }
 
 /// Scans an outbox from its beginning.
-pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOutbox, Failure> {
+pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOutbox, RunnerError> {
     let (mut log, mut rebuild): (Option<Section>, Option<Section>) = (None, None);
     let mut before = Cursor::START;
     let damage = each_record(folder, Cursor::START, |record, missing| {
@@ -123,8 +123,7 @@ pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOut
         match (record.kind, rebuild.as_mut().or(log.as_mut())) {
             (Kind::Meta, _) => match serde_json::from_slice::<Meta>(record.payload) {
                 Ok(meta) if meta.schema != SCHEMA || meta.session != *session => {
-                    let what = format!("the log in {} is not that of the session {session}", folder.path().display());
-                    return Err(Failure::usage(what).hint("a newer version may have written it"));
+                    return Err(RunnerError::OutboxMismatch { path: folder.path().to_owned(), session: session.clone() });
                 }
                 Ok(meta) if meta.rebuild == Some(Rebuild::Begun) => rebuild = Some(Section::new(meta, record.cursor)),
                 Ok(meta) if meta.rebuild == Some(Rebuild::Done) && rebuild.is_some() => log = rebuild.take(),
@@ -141,7 +140,7 @@ pub(super) fn scan(folder: &RunFolder, session: &SessionId) -> Result<ScannedOut
                 }
             },
             (Kind::Message, Some(section)) => {
-                section.with(before, |messages, visit_slot| messages.record(record.payload, visit_slot))?
+                section.with(before, |messages, visit_slot| messages.record(record.payload, visit_slot))?;
             }
             (Kind::Message, None) => return Err(missing_meta(folder)),
             _ => {}
@@ -162,7 +161,7 @@ pub(super) fn replay(
     log: &ScannedOutbox,
     epoch: u32,
     visit_slot: &mut SlotVisitor<'_>,
-) -> Result<Repair, Failure> {
+) -> Result<Repair, RunnerError> {
     let mut messages = MessageAssembler::new(&log.meta);
     // Unfinished rebuilds are ignored.
     let mut is_counted = true;
@@ -191,11 +190,11 @@ pub(super) fn replay(
 fn each_record(
     folder: &RunFolder,
     after: Cursor,
-    mut visit: impl FnMut(&Record<'_>, u64) -> Result<(), Failure>,
-) -> Result<Damage, Failure> {
+    mut visit: impl FnMut(&Record<'_>, u64) -> Result<(), RunnerError>,
+) -> Result<Damage, RunnerError> {
     let mut reader = if after == Cursor::START { Reader::of(folder.clone())? } else { Reader::resume_in(folder.clone(), after)? };
     let mut before = (after != Cursor::START).then_some(after.seq);
-    while let Some(record) = reader.next().map_err(|error| unreadable(folder, &error))? {
+    while let Some(record) = reader.next().map_err(|error| unreadable(folder, error))? {
         // Records before the first one are not missing.
         let missing = before.map_or(0, |before| record.cursor.seq.saturating_sub(before + 1));
         before = Some(record.cursor.seq);
@@ -204,10 +203,8 @@ fn each_record(
     Ok(reader.damage())
 }
 
-fn missing_meta(folder: &RunFolder) -> Failure {
-    let folder = folder.path().display();
-    Failure::delivery(format!("the log in {folder} is damaged: its beginning, which says whose log it is, can't be read"))
-        .hint("move the folder away; the next `sabir shell` of the session goes on after what the hub has")
+fn missing_meta(folder: &RunFolder) -> RunnerError {
+    RunnerError::OutboxWithoutMeta { path: folder.path().to_owned() }
 }
 
 /// Derives the state. Parses only relevant messages; most are text and output deltas.
@@ -233,7 +230,7 @@ impl StateScanner {
         }
     }
 
-    fn message(&mut self, payload: &[u8]) -> Result<(), Failure> {
+    fn message(&mut self, payload: &[u8]) -> Result<(), RunnerError> {
         let is_event = self.event.find(payload).is_some();
         if is_event && let Some(run) = &mut self.state.run {
             // A split event is counted once, by its first piece.
@@ -249,8 +246,7 @@ impl StateScanner {
         }
         let Ok(message) = serde_json::from_slice::<Message<'_>>(payload) else { return Ok(()) };
         if message.seq != self.state.last {
-            let what = format!("the log is damaged: message {} stands where {} should be", message.seq, self.state.last);
-            return Err(Failure::delivery(what));
+            return Err(RunnerError::OutboxSequence { found: message.seq, expected: self.state.last });
         }
         self.state.last_command = self.state.last_command.max(message.order().unwrap_or(0));
         match (message.r#type.as_ref(), message.phase()) {

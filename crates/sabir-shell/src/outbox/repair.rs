@@ -12,7 +12,7 @@ use sabir_store::{Journal, Kind, RunFolder};
 use serde::{Deserialize, Serialize};
 
 use super::{Meta, millis, put_meta, recover};
-use crate::{Failure, now};
+use crate::{RunnerError, now};
 
 /// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,7 +89,7 @@ pub(super) enum Slot<'a> {
 }
 
 /// Receives messages in order, without gaps.
-pub(super) type SlotVisitor<'t> = dyn FnMut(Slot<'_>) -> Result<(), Failure> + 't;
+pub(super) type SlotVisitor<'t> = dyn FnMut(Slot<'_>) -> Result<(), RunnerError> + 't;
 
 /// Assembles messages from records.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl MessageAssembler {
     }
 
     /// Starts the next epoch.
-    pub(super) fn start_epoch(&mut self, meta: &Meta, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    pub(super) fn start_epoch(&mut self, meta: &Meta, visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         self.join_pieces(visit)?;
         self.is_checked = meta.checked;
         Ok(())
@@ -133,7 +133,7 @@ impl MessageAssembler {
         self.missing += records;
     }
 
-    pub(super) fn record(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    pub(super) fn record(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         if self.is_checked && self.missing == 0 {
             return self.emit(payload, visit);
         }
@@ -160,13 +160,13 @@ impl MessageAssembler {
     }
 
     /// Ends assembly. Pieces and missing records at the end are lost messages.
-    pub(super) fn end(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    pub(super) fn end(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         self.join_pieces(visit)?;
         let lost = self.missing + u64::from(!std::mem::take(&mut self.pieces).is_empty());
         self.fill_gap(self.next.saturating_add(lost), visit)
     }
 
-    fn accept(&mut self, seq: u64, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    fn accept(&mut self, seq: u64, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         if seq < self.next {
             // A duplicate.
             self.is_damaged = true;
@@ -176,15 +176,14 @@ impl MessageAssembler {
         self.emit(payload, visit)
     }
 
-    fn emit(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    fn emit(&mut self, payload: &[u8], visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         (self.next, self.missing) = (self.next + 1, 0);
         visit(Slot::Message(payload))
     }
 
-    fn fill_gap(&mut self, seq: u64, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    fn fill_gap(&mut self, seq: u64, visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         if seq - self.next > MAX_GAP {
-            let what = format!("the outbox is damaged: message {seq} stands where {} should be", self.next);
-            return Err(Failure::delivery(what));
+            return Err(RunnerError::OutboxSequence { found: seq, expected: self.next });
         }
         while self.next < seq {
             self.is_damaged = true;
@@ -196,7 +195,7 @@ impl MessageAssembler {
     }
 
     /// Joins the pieces to a message, if they are complete.
-    fn join_pieces(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), Failure> {
+    fn join_pieces(&mut self, visit: &mut SlotVisitor<'_>) -> Result<(), RunnerError> {
         let joined = if self.pieces.is_empty() { None } else { std::str::from_utf8(&self.pieces).ok().and_then(RawJson::parse) };
         let Some(json) = joined else { return Ok(()) };
         let Ok(seq) = read::check(json.get().as_bytes(), self.session.as_str()) else { return Ok(()) };
@@ -207,7 +206,7 @@ impl MessageAssembler {
 }
 
 /// Appends copies of all readable messages to the journal, which is open for its next epoch.
-pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::ScannedOutbox) -> Result<Repair, Failure> {
+pub(super) fn rebuild(journal: &Journal, folder: &RunFolder, log: &recover::ScannedOutbox) -> Result<Repair, RunnerError> {
     let meta = Meta { checked: true, delivered: false, ..log.meta.clone() };
     put_meta(journal, &Meta { rebuild: Some(Rebuild::Begun), ..meta.clone() })?;
     let mut next = meta.after + 1;

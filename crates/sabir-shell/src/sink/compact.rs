@@ -1,10 +1,11 @@
 //! Compaction of segments into `messages.json` and its further parts.
 
+use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _, PutPayload};
 use sabir_protocol::envelope::read;
 
 use super::{SinkError, StorageSink, names};
-use crate::Failure;
+use crate::error::RunnerError;
 use crate::outbox::runner_message;
 
 /// Maximum size of a message with its line feed.
@@ -27,7 +28,7 @@ impl StorageSink {
             let name = self.names.segment(&segment).ok_or_else(super::invalid_name)?;
             let bytes = self.store.get(&name).await?.bytes().await?;
             if super::sha256(&bytes) != segment.sha256 {
-                return Err(SinkError::Failed(Failure::delivery(format!("{name} in {} is damaged", self.title))));
+                return Err(self.damaged(&name));
             }
             let is_checked = is_checked(segment.epoch);
             let mut in_invalid = false;
@@ -78,6 +79,10 @@ impl StorageSink {
         }
     }
 
+    fn damaged(&self, name: &Path) -> SinkError {
+        SinkError::Failed(RunnerError::SinkDamaged { sink: self.title.clone(), object: name.to_string() })
+    }
+
     async fn put_part(&self, number: u32, bytes: Vec<u8>) -> Result<(), SinkError> {
         let name = self.names.part(number).ok_or_else(super::invalid_name)?;
         self.store.put(&name, PutPayload::from(bytes)).await?;
@@ -99,7 +104,7 @@ impl StorageSink {
             let end = self.store.get_range(&name, size.saturating_sub(MAX_LINE_BYTES + 1)..size).await?;
             let line = end.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
             let Ok(last) = read::check(line, self.names.session()) else {
-                return Err(SinkError::Failed(Failure::delivery(format!("{name} in {} is damaged", self.title))));
+                return Err(self.damaged(&name));
             };
             next_part = (number + 1, last);
         }

@@ -70,7 +70,7 @@ fn sequence_continues_across_epochs() {
         assert_eq!(numbers(&second, from), (from..=5_000).collect::<Vec<_>>(), "from {from}");
     }
     assert!(numbers(&second, 5_001).is_empty());
-    assert!(Outbox::open(&home, &session()).is_err_and(|failure| failure.what.contains("another shell")));
+    assert!(Outbox::open(&home, &session()).is_err_and(|error| error.to_string().contains("another shell")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sabir_protocol::SessionId;
+use sabir_shell::RunnerError;
 use sabir_shell::outbox::{Outbox, PageReader, Position};
 use sabir_shell::sink::StorageSink;
 use sabir_shell::uploader::DeliveryOutcome;
@@ -195,8 +196,8 @@ fn reader_never_skips_damage() {
     let mut pages = PageReader::new(Arc::clone(&outbox));
     let page = pages.read_page(1, 100, 100_000).expect("the part before the damage").expect("a page");
     assert_eq!((page.first, page.last()), (1, 5));
-    let failure = pages.read_page(6, 100, 100_000).expect_err("a record is missing");
-    assert!(failure.what.contains("damaged") && failure.hint.is_some(), "{failure:?}");
+    let error = pages.read_page(6, 100, 100_000).expect_err("a record is missing");
+    assert!(error.to_string().contains("damaged") && matches!(error, RunnerError::OutboxGap(6)), "{error:?}");
     drop((pages, outbox));
     assert_eq!(open(&home).repair().lost, [6..=6]);
 }
@@ -208,8 +209,8 @@ fn outbox_without_meta_is_refused_and_kept() {
     let segment = home.outbox("s/1").expect("a folder").segment(1);
     let at = memchr::memmem::find(&std::fs::read(&segment).expect("a segment"), b"sabir.outbox").expect("it is there");
     flip(&segment, at);
-    let failure = Outbox::open(&home, &session()).expect_err("nobody knows whose it is");
-    assert!(failure.what.contains("beginning") && failure.hint.is_some(), "{failure:?}");
+    let error = Outbox::open(&home, &session()).expect_err("nobody knows whose it is");
+    assert!(error.to_string().contains("beginning") && matches!(error, RunnerError::OutboxWithoutMeta { .. }), "{error:?}");
     assert!(memchr::memmem::find(&std::fs::read(&segment).expect("a segment"), b"text of message 2").is_some());
 }
 

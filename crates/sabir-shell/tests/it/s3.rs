@@ -87,7 +87,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     }
 }
 
-/// Status, ETag and size, and body.
+/// Status, entity tag and size, and body.
 fn answer(state: &mut State, head: &str, is_conditional: bool, body: Vec<u8>) -> (u16, (usize, usize), Vec<u8>) {
     let mut words = head.split_whitespace();
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -9,7 +9,7 @@ use sabir_protocol::{Order, OrderKind, SessionId};
 use sabir_shell::adapter::{Adapter, AdapterContext, AgentInput, InputRejected, RunFuture};
 use sabir_shell::session::{OnCrash, run};
 use sabir_shell::uploader::DeliveryStatus;
-use sabir_shell::{Failure, Hub, Outbox, Position, Redactor, SessionConfig, SessionReport};
+use sabir_shell::{Hub, Outbox, Position, Redactor, RunnerError, SessionConfig, SessionReport};
 use sabir_store::Home;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -46,7 +46,7 @@ impl Adapter for Echo {
         "echo"
     }
 
-    fn on_init(&mut self, _: &AdapterContext) -> Result<(), Failure> {
+    fn on_init(&mut self, _: &AdapterContext) -> Result<(), RunnerError> {
         self.called("init");
         Ok(())
     }
@@ -323,7 +323,7 @@ fn refusal_ends_delivery_not_run() {
         let mut echo = Echo::new();
         let (_stop, stopped) = mpsc::channel(1);
         let failure = Box::pin(run(config(&home, Some(&hub), Some("work")), &mut echo, stopped)).await.expect_err("refused");
-        assert!(failure.what.contains("refused by the test") && echo.calls().is_empty(), "{failure:?}");
+        assert!(failure.to_string().contains("refused by the test") && echo.calls().is_empty(), "{failure:?}");
     });
 }
 

@@ -13,13 +13,14 @@ use sabir_core::export::Options;
 use sabir_core::fold::ResultOptions;
 use sabir_core::line::{RawLine, Source};
 use sabir_core::time::Timestamp;
+use sabir_protocol::Code;
 use sabir_run::{EnvRule, RunSink};
 use sabir_shell::adapter::{PlannedRun, PromptRequest, RunPlanner};
 use sabir_shell::artifact::ArtifactFinder;
-use sabir_shell::error::Kind;
-use sabir_shell::session::{OnCrash, refused};
+use sabir_shell::error::ErrorKind;
+use sabir_shell::session::OnCrash;
 use sabir_shell::uploader::DeliveryStatus;
-use sabir_shell::{AgentAdapter, BearerToken, Hub, Redactor, SessionConfig, SessionId, SessionReport, StorageSink};
+use sabir_shell::{AgentAdapter, BearerToken, Hub, Redactor, RunnerError, SessionConfig, SessionId, SessionReport, StorageSink};
 use sabir_store::Home;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
@@ -38,19 +39,55 @@ const TOKEN: &str = "AUTH_TOKEN";
 /// Where the keys for the bucket are.
 const BUCKET_KEYS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
-impl From<sabir_shell::Failure> for Failure {
-    fn from(failure: sabir_shell::Failure) -> Self {
-        let exit = match failure.kind {
-            Kind::Usage => Exit::BadUsage,
-            Kind::NotReady => Exit::NotReady,
-            Kind::Delivery => Exit::Delivery,
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::Usage => Exit::BadUsage,
+            ErrorKind::NotReady => Exit::NotReady,
+            ErrorKind::Delivery => Exit::Delivery,
         };
-        let own = Self::of(exit, failure.what);
-        match failure.hint {
-            Some(hint) => own.hint(hint),
-            None => own,
+        let failure = Self::of(exit, message(&error));
+        match hint(&error) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
         }
     }
+}
+
+/// Message of an error with that of its source.
+fn message(error: &RunnerError) -> String {
+    use std::error::Error as _;
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+/// Suggests how to fix an error.
+fn hint(error: &RunnerError) -> Option<&str> {
+    Some(match error {
+        RunnerError::InvalidHubAddress { .. } => "it looks like wss://hub.example",
+        RunnerError::Tls(_) => "are there certificates? SSL_CERT_FILE names a file with them",
+        RunnerError::Refused(refusal) => match refusal.code {
+            Code::Unauthorized => "the token is not known to the hub, was revoked, or has run out",
+            Code::Forbidden => "the token is for something else; one of the scope runner:SESSION is needed",
+            Code::NotFound => "there is no hub at this address",
+            Code::Fenced => "somebody else runs this session now; the log stays on this machine",
+            Code::Conflict => "the hub has another log of this session; the log stays on this machine",
+            Code::Version => "one of the two is too old for the other",
+            _ => "the log stays on this machine",
+        },
+        RunnerError::SinkBucket { .. } => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL say how",
+        RunnerError::SinkUnreadable { .. } => {
+            "a new log has to know where it begins; without the folder or the bucket it would begin at once"
+        }
+        RunnerError::OutboxMismatch { .. } => "a newer version may have written it",
+        RunnerError::OutboxWithoutMeta { .. } => {
+            "move the folder away; the next `sabir shell` of the session goes on after what the hub has"
+        }
+        RunnerError::OutboxGap(_) => "the next `sabir shell` of the session repairs it, and says what is lost",
+        RunnerError::SessionInUse(_) => "a session has one shell at a time; --session names another",
+        RunnerError::ArtifactPattern(_) => "--artifact takes a pattern like dist/*.tgz",
+        RunnerError::Store(trouble) => &trouble.hint,
+        _ => return None,
+    })
 }
 
 /// What an option says, or else a variable.
@@ -141,7 +178,7 @@ fn config(arguments: &ShellArguments, task: &Task) -> Result<SessionConfig, Fail
         ..Options::default()
     };
     Ok(SessionConfig {
-        home: Home::find().map_err(sabir_shell::Failure::from)?,
+        home: Home::find().map_err(RunnerError::from)?,
         hub,
         sink: sink(arguments, &session)?,
         files: files(arguments)?,
@@ -233,7 +270,7 @@ fn planner(arguments: &ShellArguments, ask: AskArguments, task: &Task) -> RunPla
             if wanted.resume.is_some() {
                 (ask.resume, ask.r#continue) = (wanted.resume, false);
             }
-            let failed = |failure: Failure| sabir_shell::Failure { kind: Kind::NotReady, what: failure.what, hint: failure.hint };
+            let failed = |failure: Failure| RunnerError::NotReady(failure.what);
             let mut plan = start::plan(agent, &wanted.prompt, &extra, &ask, wanted.run_id).await.map_err(failed)?;
             // The agent does not speak to the hub, nor to the bucket.
             withheld.iter().for_each(|name| plan.environment.remove(name));
@@ -353,9 +390,9 @@ struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<&'a str>,
+    failure: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sink: Option<&'a str>,
+    sink: Option<String>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     missing_artifacts: &'a [String],
 }
@@ -371,8 +408,8 @@ fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &SessionReport, 
             repaired: (!report.repair.is_empty()).then(|| repair::Repaired::of(&report.repair)),
             cause: report.done.and_then(|done| done.cause).map(sabir_core::event::Cause::as_str),
             refused: report.refused.as_ref().map(|refusal| refusal.message.as_str()),
-            failure: report.failure.as_ref().map(|failure| failure.what.as_str()),
-            sink: report.sink.as_ref().map(|failure| failure.what.as_str()),
+            failure: report.failure.as_ref().map(message),
+            sink: report.sink.as_ref().map(message),
             missing_artifacts: &report.artifacts,
         });
     }
@@ -387,7 +424,7 @@ fn end(agent: &'static Arc<Agent>, session: &SessionId, report: &SessionReport, 
         print::warning(&format!("{whose} of {} ended: {}{cause}", agent.id, done.outcome));
     }
     if let Some(refusal) = &report.refused {
-        return Err(refused(refusal).into());
+        return Err(RunnerError::Refused(refusal.clone()).into());
     }
     if let Some(failure) = report.failure.clone() {
         return Err(failure.into());

@@ -1,7 +1,7 @@
 //! `sabir shell repair`: repairs the outboxes of sessions.
 
 use sabir_shell::outbox::Repair;
-use sabir_shell::{Outbox, SessionId};
+use sabir_shell::{Outbox, RunnerError, SessionId};
 use sabir_store::Home;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ struct Line<'a> {
     #[serde(flatten)]
     repaired: Option<Repaired>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
+    error: Option<String>,
 }
 
 /// What became of one outbox.
@@ -52,7 +52,7 @@ enum Checked {
     Live,
     Sound { messages: u64 },
     Damaged { messages: u64, repair: Repair },
-    Failed(sabir_shell::Failure),
+    Failed(RunnerError),
 }
 
 impl Checked {
@@ -76,11 +76,11 @@ impl Checked {
 }
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<Exit, Failure> {
-    let home = Home::find().map_err(sabir_shell::Failure::from)?;
+    let home = Home::find().map_err(RunnerError::from)?;
     let mut sessions = Vec::new();
     for name in &arguments.sessions {
         let session = name.parse::<SessionId>().map_err(|error| Failure::usage(error.to_string()))?;
-        if !home.outbox(name).map_err(sabir_shell::Failure::from)?.exists() {
+        if !home.outbox(name).map_err(RunnerError::from)?.exists() {
             return Err(Failure::usage(format!("the session {} has no outbox on this machine", visible(name)))
                 .hint("`sabir shell repair --dry-run` lists those that have one"));
         }
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<Exit, Failure> {
             Checked::Failed(failure) => (None, None, Some(failure)),
         };
         if arguments.json {
-            let (repaired, error) = (repair.map(Repaired::of), error.map(|failure| failure.what.as_str()));
+            let (repaired, error) = (repair.map(Repaired::of), error.map(super::message));
             let line = Line { session: session.as_str(), state, messages, repaired, error };
             serde_json::to_writer(out.buffer(), &line).map_err(|error| Failure::io("writing JSON failed", &error.into()))?;
             out.buffer().push(b'\n');
@@ -110,11 +110,11 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<Exit, Failure> {
         }
         let detail = match (repair, error) {
             (Some(repair), _) => repair.to_string(),
-            (_, Some(failure)) => visible(&failure.what),
+            (_, Some(failure)) => visible(&super::message(failure)),
             _ => String::new(),
         };
         rows.push(vec![visible(session.as_str()), messages.map_or_else(|| "—".to_owned(), grouped), state.to_owned(), detail]);
-        if let Some(hint) = error.and_then(|failure| failure.hint.as_deref()) {
+        if let Some(hint) = error.and_then(super::hint) {
             print::hint(hint);
         }
     }
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<Exit, Failure> {
     Ok(if has_failed { Exit::Delivery } else { Exit::Completed })
 }
 
-fn check(home: &Home, session: &SessionId, dry_run: bool) -> Result<Checked, sabir_shell::Failure> {
+fn check(home: &Home, session: &SessionId, dry_run: bool) -> Result<Checked, RunnerError> {
     if home.outbox(session.as_str())?.is_live() {
         return Ok(Checked::Live);
     }

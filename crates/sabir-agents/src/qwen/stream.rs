@@ -98,7 +98,8 @@ impl Variant for Qwen {
     }
 
     fn tool_start<'a>(message: &mut MessageState<Response>, block: Block<'a>, facts: &mut Facts<'a>) {
-        message.confirm_call(block.id.as_deref().unwrap_or_default());
+        // A retry no longer cancels a call whose full copy arrived.
+        message.calls.retain(|(_, id)| block.id.as_deref() != Some(id));
         tool_start(block, facts);
     }
 
@@ -164,7 +165,7 @@ impl StreamJson<Qwen> {
     /// Pushes a retry. One with a delay is printed twice: before the delay with its number, and after it without.
     fn retry<'a>(&mut self, system: System<'a>, facts: &mut Facts<'a>) {
         let message = self.current(facts);
-        message.clear_blocks();
+        message.blocks.clear();
         message.cancel_calls(0, facts);
         let was_pending = std::mem::replace(&mut self.variant.is_retry_pending, system.attempt.is_some());
         if was_pending && system.attempt.is_none() {
@@ -183,7 +184,7 @@ impl StreamJson<Qwen> {
 /// Starts or ends a streamed message; what follows belongs to another response.
 fn reset(message: &mut MessageState<Response>, id: &str) {
     id.clone_into(&mut message.id);
-    message.clear_blocks();
+    message.blocks.clear();
     message.response.is_complete = true;
 }
 

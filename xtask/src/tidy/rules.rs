@@ -42,7 +42,7 @@ pub(super) struct Layer {
     pub(super) sees: &'static [&'static str],
 }
 
-pub(super) const LAYERS: &[Layer] = &[Layer { parent: "sabir_agents", shared: &["parts", "printed"], sees: &[] }];
+pub(super) const LAYERS: &[Layer] = &[Layer { parent: "sabir_agents", shared: &["family"], sees: &[] }];
 
 /// Code that may stand in some files only.
 pub(super) struct Reserved {

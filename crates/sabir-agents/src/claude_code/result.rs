@@ -6,8 +6,10 @@
 //!   `model_usage_since_last_result` where the version has it, else the difference to the previous result.
 //! - `subtype` is `success` for an API error too: `is_error` decides.
 
+use std::borrow::Cow;
+
 use sabir_core::dialect::Facts;
-use sabir_core::event::{Cause, ErrorEvent, Outcome, TurnEnd, Usage, UsageScope};
+use sabir_core::event::{Cause, Outcome, TurnEnd, Usage, UsageScope};
 use sabir_core::json::{self, Str};
 use sabir_core::line::Line;
 
@@ -23,7 +25,7 @@ pub(super) fn result<'a>(
     result: &ResultLine<'a>,
     line: &Line<'a>,
     facts: &mut Facts<'a>,
-) -> RunResult {
+) -> RunResult<'a> {
     let details: ResultDetails<'a> = line.borrowed().and_then(json::parse).unwrap_or_default();
     let model = stream.messages.remove(&None).and_then(|message| message.response.model);
     if model.is_some() {
@@ -34,21 +36,14 @@ pub(super) fn result<'a>(
     let main = models.reduce(|best, next| if weight(next.1) > weight(best.1) { next } else { best });
     stream.session(result, main.map(|(model, _)| model.clone()), facts);
     stream.variant.usage(result, &details, model, facts);
-    let last_error = stream.variant.last_error.take();
     let (outcome, cause) = outcome(result, &details);
-    let answer = match outcome {
+    let text = match outcome {
         Outcome::Completed => answer(result, &details),
-        // A stop on request is no error, and an error is reported once.
+        // A stop on request is no error.
         Outcome::Cancelled | Outcome::Refused => None,
-        _ => {
-            let message = error_message(result, &details);
-            if last_error.is_none_or(|error| error != message) {
-                facts.push(ErrorEvent::new(message).class(cause).fatal(true));
-            }
-            None
-        }
+        _ => Some(error_message(result, &details)),
     };
-    RunResult { outcome, cause, answer }
+    RunResult { outcome, cause, text: text.map(Cow::Owned) }
 }
 
 impl ClaudeCode {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sabir_core::dialect::Facts;
-use sabir_core::event::{Activity, Cause, ErrorEvent, Permission, Retry};
+use sabir_core::event::{Activity, Cause, Permission, Retry};
 use sabir_core::history::{Continued, ResponseLine, Sent, is_unique};
 use sabir_core::json::{self, StringOr};
 use sabir_core::line::Line;
@@ -18,17 +18,13 @@ use serde_json::value::RawValue;
 use super::response::{LineIds, Message, Response};
 use super::result;
 use super::tools::{denied_calls, permission_request, tool_end, tool_results, tool_start};
-use super::wire::{Control, ModelUsage, System};
-use crate::family::anthropic::wire::{self, ApiMessage, Block, Delta, ResultLine, Usage};
+use super::wire::{Control, ModelUsage};
+use crate::family::anthropic::wire::{self, ApiMessage, Block, Delta, ResultLine, System, Usage};
 use crate::family::anthropic::{RunResult, StreamJson, Variant};
 
 /// stream-json as Claude Code prints it.
 #[derive(Debug, Default)]
 pub(crate) struct ClaudeCode {
-    /// Last error of an `assistant` line, which the `result` repeats.
-    pub(super) last_error: Option<String>,
-    /// Whether tasks run in the background, each of which wakes the agent when it ends.
-    has_background_tasks: bool,
     /// Usage and cost of the session by model, as of the last result.
     pub(super) session_usage: BTreeMap<String, (ModelUsage, f64)>,
 }
@@ -74,7 +70,7 @@ impl Variant for ClaudeCode {
         facts: &mut Facts<'a>,
     ) {
         if wire.is_api_error_message {
-            return stream.api_error(&message, wire.api_error_status, facts);
+            return stream.error_message(&message, wire.api_error_status, facts);
         }
         let ids = LineIds { request_id: wire.request_id.clone(), uuid: wire.uuid.clone() };
         stream.enter_response(&message, &ids, line.number, facts);
@@ -97,14 +93,58 @@ impl Variant for ClaudeCode {
         tool_end(block, None, false, facts);
     }
 
-    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, line: &Line<'a>, facts: &mut Facts<'a>) {
-        match line.borrowed().and_then(json::parse::<System<'a>>) {
-            Some(system) => stream.variant.system(system, subtype, line, facts),
-            None => json::unrecognized(line, facts),
+    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, system: System<'a>, facts: &mut Facts<'a>) -> bool {
+        match subtype {
+            "api_retry" => {
+                let error = system.error.as_deref().unwrap_or("unknown");
+                let message = system.error_status.map_or_else(|| error.to_owned(), |status| format!("{status} {error}"));
+                facts.push(
+                    Retry::new(system.attempt.unwrap_or(1), message).max_attempts(system.max_retries).delay_ms(system.delay_ms()),
+                );
+            }
+            "permission_denied" => {
+                let call = system.tool_use_id.map(Cow::from);
+                facts.push(
+                    Permission::new(
+                        call.clone().unwrap_or_default(),
+                        system.message.or(system.tool_name).map(Cow::from).unwrap_or_default(),
+                    )
+                    .tool_call_id(call)
+                    .decision("denied"),
+                );
+            }
+            "informational" | "notification" | "local_command_output" => {
+                if let Some(message) = system.description.or(system.content).or(system.message) {
+                    facts.push(Activity::new(message));
+                }
+            }
+            "compact_boundary" => facts.push(Activity::new("conversation compacted")),
+            "background_tasks_changed" => {
+                stream.has_background_tasks = system.tasks.is_some_and(|tasks| !tasks.is_empty());
+            }
+            // States of the user interface, and estimates that the final usage replaces.
+            "status"
+            | "thinking_tokens"
+            | "task_updated"
+            | "hook_started"
+            | "hook_progress"
+            | "hook_response"
+            | "ui_invalidate"
+            | "files_persisted"
+            | "session_state_changed"
+            | "elicitation_complete"
+            | "plugin_install" => {}
+            _ => return false,
         }
+        true
     }
 
-    fn result<'a>(stream: &mut StreamJson<Self>, result: &ResultLine<'a>, line: &Line<'a>, facts: &mut Facts<'a>) -> RunResult {
+    fn result<'a>(
+        stream: &mut StreamJson<Self>,
+        result: &ResultLine<'a>,
+        line: &Line<'a>,
+        facts: &mut Facts<'a>,
+    ) -> RunResult<'a> {
         result::result(stream, result, line, facts)
     }
 
@@ -127,10 +167,6 @@ impl Variant for ClaudeCode {
             _ => return false,
         }
         true
-    }
-
-    fn has_background_tasks(&self) -> bool {
-        self.has_background_tasks
     }
 
     fn flush_usage(stream: &mut StreamJson<Self>, facts: &mut Facts<'_>) {
@@ -167,76 +203,14 @@ impl StreamJson<ClaudeCode> {
         self.current(facts).record_sent(if has_result { Sent::ToolResult } else { Sent::Prompt });
     }
 
-    /// Pushes the error of an API request, which is printed as a message.
-    pub(super) fn api_error<'a>(&mut self, message: &ApiMessage<'a>, status: Option<u16>, facts: &mut Facts<'a>) {
+    /// Pushes the error that a message is.
+    pub(super) fn error_message(&mut self, message: &ApiMessage<'_>, status: Option<u16>, facts: &mut Facts<'_>) {
         let text = match &message.content {
             Some(StringOr::String(text)) => text.to_string(),
             Some(StringOr::Other(blocks)) => blocks.iter().filter_map(|block| block.text.as_deref()).collect(),
             None => String::new(),
         };
-        let class = Some(Cause::of_error(status, &text));
-        self.variant.last_error = Some(text.clone());
-        facts.push(ErrorEvent::new(text).class(class).fatal(facts.parent.is_none()));
+        let cause = Cause::of_error(status, &text);
+        self.api_error(text, cause, facts);
     }
-}
-
-impl ClaudeCode {
-    fn system<'a>(&mut self, system: System<'a>, subtype: &str, line: &Line<'a>, facts: &mut Facts<'a>) {
-        match subtype {
-            "api_retry" => {
-                let error = system.error.as_deref().unwrap_or("unknown");
-                let message = system.error_status.map_or_else(|| error.to_owned(), |status| format!("{status} {error}"));
-                facts.push(
-                    Retry::new(system.attempt.unwrap_or(1), message)
-                        .max_attempts(system.max_retries)
-                        .delay_ms(system.retry_delay_ms.map(whole_millis)),
-                );
-            }
-            "permission_denied" => {
-                let call = system.tool_use_id.map(Cow::from);
-                facts.push(
-                    Permission::new(
-                        call.clone().unwrap_or_default(),
-                        system.message.or(system.tool_name).map(Cow::from).unwrap_or_default(),
-                    )
-                    .tool_call_id(call)
-                    .decision("denied"),
-                );
-            }
-            "task_started" | "task_progress" | "informational" | "notification" | "local_command_output" => {
-                if let Some(message) = system.description.or(system.content).or(system.message) {
-                    facts.push(Activity::new(message));
-                }
-            }
-            "task_notification" => {
-                let status = system.status.as_deref().unwrap_or("ended").to_owned();
-                let summary = system.summary.as_deref().unwrap_or_default();
-                facts.push(Activity::new(format!("background task {status}: {summary}")));
-            }
-            "compact_boundary" => facts.push(Activity::new("conversation compacted")),
-            "background_tasks_changed" => {
-                self.has_background_tasks = system.tasks.is_some_and(|tasks| !tasks.is_empty());
-            }
-            // States of the user interface, and estimates that the final usage replaces.
-            "status"
-            | "thinking_tokens"
-            | "task_updated"
-            | "hook_started"
-            | "hook_progress"
-            | "hook_response"
-            | "ui_invalidate"
-            | "files_persisted"
-            | "session_state_changed"
-            | "elicitation_complete"
-            | "plugin_install" => {}
-            other => facts.unrecognized(Some(Cow::Owned(format!("system:{other}"))), line),
-        }
-    }
-}
-
-/// Truncates a delay, which may be fractional.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn whole_millis(millis: f64) -> u64 {
-    // A float cast saturates, so nonsense stays in range.
-    millis.max(0.0) as u64
 }

@@ -6,39 +6,6 @@ use sabir_core::json::{self, Str};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A `system` line of any subtype but `init`.
-#[derive(Deserialize)]
-#[serde(bound = "'de: 'a")]
-pub(super) struct System<'a> {
-    /// Tasks that run in the background.
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) tasks: Option<Vec<serde::de::IgnoredAny>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) attempt: Option<u32>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) max_retries: Option<u32>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) retry_delay_ms: Option<f64>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) error_status: Option<u16>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) error: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) tool_use_id: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) tool_name: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) message: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) content: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) description: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) summary: Option<Str<'a>>,
-    #[serde(default, deserialize_with = "json::lenient")]
-    pub(super) status: Option<Str<'a>>,
-}
-
 /// The fields of a `result` line that only Claude Code has.
 #[derive(Deserialize, Default)]
 pub(super) struct ResultDetails<'a> {

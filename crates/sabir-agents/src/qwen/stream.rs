@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{Activity, Cause, ErrorEvent, Outcome, Retry, TurnEnd, TurnStart, UsageScope};
+use sabir_core::event::{Cause, Outcome, Retry, TurnEnd, TurnStart, UsageScope};
 use sabir_core::json::{self, StringOr};
 use sabir_core::line::Line;
 use serde_json::value::RawValue;
@@ -16,16 +16,14 @@ use serde_json::value::RawValue;
 use super::outcome;
 use super::tools::{denials, tool_end, tool_start};
 use super::usage::{RunUsage, TokenCounts};
-use super::wire::{Data, ResultDetails, System};
-use crate::family::anthropic::wire::{ApiMessage, Block, Message, ResultLine};
+use super::wire::ResultDetails;
+use crate::family::anthropic::wire::{ApiMessage, Block, Message, ResultLine, System};
 use crate::family::anthropic::{MessageState, RunResult, StreamJson, Variant};
 
 /// stream-json as Qwen Code prints it.
 #[derive(Debug, Default)]
 pub(super) struct Qwen {
     usage: RunUsage,
-    /// Last error of the provider, if no message followed.
-    api_error: Option<String>,
     /// Retries since the last response.
     retries: u32,
     /// Whether the delay before a retry was reported; the retry itself is printed again.
@@ -67,10 +65,11 @@ impl Variant for Qwen {
         if usage.is_zero()
             && let Some(error) = api_error(&message)
         {
-            return stream.variant.api_error(error, facts);
+            let (_, cause) = outcome::of_error(&error);
+            return stream.api_error(error, cause, facts);
         }
         if facts.parent.is_none() {
-            stream.variant.api_error = None;
+            stream.last_error = None;
         }
         enter_response(stream.current(facts), facts);
         let (model, stop_reason) = (message.model.take(), message.stop_reason.take());
@@ -99,7 +98,8 @@ impl Variant for Qwen {
     }
 
     fn tool_start<'a>(message: &mut MessageState<Response>, block: Block<'a>, facts: &mut Facts<'a>) {
-        message.confirm_call(block.id.as_deref().unwrap_or_default());
+        // A retry no longer cancels a call whose full copy arrived.
+        message.calls.retain(|(_, id)| block.id.as_deref() != Some(id));
         tool_start(block, facts);
     }
 
@@ -107,26 +107,19 @@ impl Variant for Qwen {
         tool_end(block, facts);
     }
 
-    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, line: &Line<'a>, facts: &mut Facts<'a>) {
-        let system = line.borrowed().and_then(json::parse::<System<'a>>);
-        let data = system.and_then(|system| system.data).unwrap_or_default();
-        match subtype {
-            "retry" => stream.retry(data, facts),
-            "task_started" | "task_progress" => {
-                if let Some(message) = data.description.or(data.message) {
-                    facts.push(Activity::new(message));
-                }
-            }
-            "task_notification" => {
-                let status = data.status.as_deref().unwrap_or("ended");
-                let task = data.description.or(data.task_id).unwrap_or_default();
-                facts.push(Activity::new(format!("background task {status}: {}", &*task)));
-            }
-            other => facts.unrecognized(Some(Cow::Owned(format!("system:{other}"))), line),
+    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, system: System<'a>, facts: &mut Facts<'a>) -> bool {
+        if subtype == "retry" {
+            stream.retry(system, facts);
         }
+        subtype == "retry"
     }
 
-    fn result<'a>(stream: &mut StreamJson<Self>, result: &ResultLine<'a>, line: &Line<'a>, facts: &mut Facts<'a>) -> RunResult {
+    fn result<'a>(
+        stream: &mut StreamJson<Self>,
+        result: &ResultLine<'a>,
+        line: &Line<'a>,
+        facts: &mut Facts<'a>,
+    ) -> RunResult<'a> {
         let details: ResultDetails<'a> = line.borrowed().and_then(json::parse).unwrap_or_default();
         if let Some(main) = stream.messages.remove(&None).filter(|main| main.response.has_started) {
             facts.push(TurnEnd::default().stop_reason(main.stop_reason));
@@ -135,21 +128,18 @@ impl Variant for Qwen {
         stream.variant.usage.result(result.usage, details.stats, facts);
         denials(details.permission_denials.unwrap_or_default(), facts);
         let subtype = result.subtype.as_deref().unwrap_or_default();
-        let reported = stream.variant.api_error.take();
-        if !result.is_error && !subtype.starts_with("error") && reported.is_none() {
-            let answer = result.result.as_deref().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-            return RunResult { outcome: Outcome::Completed, cause: None, answer };
+        if !result.is_error && !subtype.starts_with("error") && stream.last_error.is_none() {
+            let answer = result.result.clone().filter(|text| !text.trim().is_empty());
+            return RunResult { outcome: Outcome::Completed, cause: None, text: answer.map(Cow::from) };
         }
-        let message = details.error.and_then(|error| error.message).or_else(|| result.result.clone()).map(Cow::from);
-        let message = message.or_else(|| reported.clone().map(Cow::Owned)).unwrap_or_else(|| Cow::Owned(subtype.to_owned()));
+        let error = details.error.and_then(|error| error.message).or_else(|| result.result.clone()).map(Cow::from);
+        let error = error.or_else(|| stream.last_error.clone().map(Cow::Owned));
+        let error = error.unwrap_or_else(|| Cow::Owned(subtype.to_owned()));
         let (outcome, cause) = match subtype {
             "error_max_turns" => (Outcome::Limited, Cause::MaxTurns),
-            _ => outcome::of_error(&message),
+            _ => outcome::of_error(&error),
         };
-        if reported.is_none_or(|reported| reported != message) {
-            facts.push(ErrorEvent::new(message).class(cause).fatal(true));
-        }
-        RunResult { outcome, cause: Some(cause), answer: None }
+        RunResult { outcome, cause: Some(cause), text: Some(error) }
     }
 
     fn other<'a>(r#type: &str, _: &Line<'a>, _: &mut Facts<'a>) -> bool {
@@ -161,52 +151,40 @@ impl Variant for Qwen {
         self.usage.mark_resumed();
     }
 
-    fn finish(&mut self, outcome: Option<Verdict>, end: &End) -> Verdict {
-        let outcome = outcome.unwrap_or_else(|| match self.api_error.take() {
-            Some(error) => {
-                let (outcome, cause) = outcome::of_error(&error);
-                Verdict { cause: Some(cause), ..Verdict::of(outcome) }
-            }
-            None => Verdict::of(Outcome::Incomplete),
-        });
+    fn finish(outcome: Option<Verdict>, last_error: Option<String>, end: &End) -> Verdict {
+        let of_error = |error: String| {
+            let (outcome, cause) = outcome::of_error(&error);
+            Verdict { cause: Some(cause), ..Verdict::of(outcome) }
+        };
+        let outcome = outcome.or_else(|| last_error.map(of_error)).unwrap_or_else(|| Verdict::of(Outcome::Incomplete));
         outcome::with_exit_code(outcome, end)
     }
 }
 
 impl StreamJson<Qwen> {
     /// Pushes a retry. One with a delay is printed twice: before the delay with its number, and after it without.
-    fn retry<'a>(&mut self, data: Data<'a>, facts: &mut Facts<'a>) {
+    fn retry<'a>(&mut self, system: System<'a>, facts: &mut Facts<'a>) {
         let message = self.current(facts);
-        message.clear_blocks();
+        message.blocks.clear();
         message.cancel_calls(0, facts);
-        let was_pending = std::mem::replace(&mut self.variant.is_retry_pending, data.attempt.is_some());
-        if was_pending && data.attempt.is_none() {
+        let was_pending = std::mem::replace(&mut self.variant.is_retry_pending, system.attempt.is_some());
+        if was_pending && system.attempt.is_none() {
             return;
         }
-        self.variant.retries = data.attempt.unwrap_or(self.variant.retries.saturating_add(1));
+        let delay_ms = system.delay_ms();
+        self.variant.retries = system.attempt.unwrap_or(self.variant.retries.saturating_add(1));
         facts.push(
-            Retry::new(self.variant.retries, data.message.map_or(Cow::Borrowed("the request is made again"), Cow::from))
-                .max_attempts(data.max_retries)
-                .delay_ms(data.delay_ms),
+            Retry::new(self.variant.retries, system.message.map_or(Cow::Borrowed("the request is made again"), Cow::from))
+                .max_attempts(system.max_retries)
+                .delay_ms(delay_ms),
         );
-    }
-}
-
-impl Qwen {
-    fn api_error(&mut self, error: String, facts: &mut Facts<'_>) {
-        let (_, cause) = outcome::of_error(&error);
-        let fatal = facts.parent.is_none();
-        facts.push(ErrorEvent::new(error.clone()).class(cause).fatal(fatal));
-        if fatal {
-            self.api_error = Some(error);
-        }
     }
 }
 
 /// Starts or ends a streamed message; what follows belongs to another response.
 fn reset(message: &mut MessageState<Response>, id: &str) {
     id.clone_into(&mut message.id);
-    message.clear_blocks();
+    message.blocks.clear();
     message.response.is_complete = true;
 }
 

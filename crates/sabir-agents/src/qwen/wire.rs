@@ -5,33 +5,6 @@ use serde::Deserialize;
 
 use super::usage::Stats;
 
-/// A `system` line of any subtype but `init`.
-#[derive(Deserialize)]
-pub(super) struct System<'a> {
-    #[serde(borrow, default, deserialize_with = "json::lenient")]
-    pub(super) data: Option<Data<'a>>,
-}
-
-/// `data` of a `system` line.
-#[derive(Deserialize, Default)]
-#[serde(default, bound = "'de: 'a")]
-pub(super) struct Data<'a> {
-    #[serde(deserialize_with = "json::lenient")]
-    pub(super) attempt: Option<u32>,
-    #[serde(rename = "maxRetries", deserialize_with = "json::lenient")]
-    pub(super) max_retries: Option<u32>,
-    #[serde(rename = "delayMs", deserialize_with = "json::lenient")]
-    pub(super) delay_ms: Option<u64>,
-    #[serde(deserialize_with = "json::lenient")]
-    pub(super) message: Option<Str<'a>>,
-    #[serde(deserialize_with = "json::lenient")]
-    pub(super) description: Option<Str<'a>>,
-    #[serde(deserialize_with = "json::lenient")]
-    pub(super) status: Option<Str<'a>>,
-    #[serde(deserialize_with = "json::lenient")]
-    pub(super) task_id: Option<Str<'a>>,
-}
-
 /// The fields of a `result` line that only Qwen Code has.
 #[derive(Deserialize, Default)]
 pub(super) struct ResultDetails<'a> {

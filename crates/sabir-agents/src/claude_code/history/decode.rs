@@ -197,7 +197,7 @@ impl LogDialect {
         if entry.is_api_error_message {
             let text: String = texts_of(&message).map(Text::into_string).collect();
             let status = entry.error.and_then(|error| error.status);
-            self.stream.api_error(&message, status, facts);
+            self.stream.error_message(&message, status, facts);
             if facts.parent.is_none() {
                 self.verdict = Some(Verdict::failed(Some(Cause::of_error(status, &text))));
             }

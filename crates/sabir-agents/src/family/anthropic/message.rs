@@ -15,9 +15,9 @@ pub(crate) struct MessageState<R> {
     /// Id that the deltas of the message carry; empty if it has none.
     pub(crate) id: String,
     /// Emitted prefixes of text blocks whose full copies have not arrived, oldest first.
-    blocks: VecDeque<Said>,
+    pub(crate) blocks: VecDeque<Said>,
     /// Tool calls whose start was streamed, with the index of their block.
-    calls: Vec<(u32, String)>,
+    pub(crate) calls: Vec<(u32, String)>,
     pub(crate) stop_reason: Option<String>,
     /// What the agent's variant tracks of the response.
     pub(crate) response: R,
@@ -63,21 +63,11 @@ impl<R: Default> MessageState<R> {
         (!rest.is_empty()).then(|| Text::from(rest.to_owned()))
     }
 
-    /// Forgets the streamed blocks: no full copies of them will arrive.
-    pub(crate) fn clear_blocks(&mut self) {
-        self.blocks.clear();
-    }
-
     /// Records a tool call whose start was streamed.
     pub(super) fn start_call(&mut self, index: u32, id: &str) {
         if self.calls.len() < MAX_STREAMED {
             self.calls.push((index, id.to_owned()));
         }
-    }
-
-    /// Records that the full copy of a tool call arrived, so that the call will run.
-    pub(crate) fn confirm_call(&mut self, id: &str) {
-        self.calls.retain(|(_, streamed)| streamed != id);
     }
 
     /// Ends the streamed calls from a block on as cancelled and forgets all of them: the response was aborted.

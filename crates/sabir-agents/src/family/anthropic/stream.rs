@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sabir_core::dialect::{End, Facts, Verdict};
-use sabir_core::event::{Cause, Final, Outcome, Session, TextDelta, ThinkingDelta, ToolStart};
+use sabir_core::event::{Activity, Cause, ErrorEvent, Final, Outcome, Session, TextDelta, ThinkingDelta, ToolStart};
 use sabir_core::json::{self, JsonDialect, Str, StringOr};
 use sabir_core::line::Line;
 use sabir_core::time::Timestamp;
@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use super::message::MessageState;
 use super::text_delta;
-use super::wire::{ApiMessage, Block, Delta, Init, Message, ResultLine, StreamEvent, Usage};
+use super::wire::{ApiMessage, Block, Delta, Init, Message, ResultLine, StreamEvent, System, SystemLine, Usage};
 
 /// Limit of agents whose messages are tracked at once.
 const MAX_AGENTS: usize = 256;
@@ -61,11 +61,16 @@ pub(crate) trait Variant: Default + Send + Sized {
     /// Pushes the end of a tool call.
     fn tool_end<'a>(block: Block<'a>, facts: &mut Facts<'a>);
 
-    /// Reads a `system` line of a subtype other than `init`.
-    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, line: &Line<'a>, facts: &mut Facts<'a>);
+    /// Reads a `system` line of a subtype that only this CLI prints. Returns whether it did.
+    fn system<'a>(stream: &mut StreamJson<Self>, subtype: &str, system: System<'a>, facts: &mut Facts<'a>) -> bool;
 
-    /// Reads a `result` line: pushes its usage and errors and returns how the run ended.
-    fn result<'a>(stream: &mut StreamJson<Self>, result: &ResultLine<'a>, line: &Line<'a>, facts: &mut Facts<'a>) -> RunResult;
+    /// Reads a `result` line: pushes its usage and returns how the run ended.
+    fn result<'a>(
+        stream: &mut StreamJson<Self>,
+        result: &ResultLine<'a>,
+        line: &Line<'a>,
+        facts: &mut Facts<'a>,
+    ) -> RunResult<'a>;
 
     /// Reads a line of a type that only this CLI prints. Returns whether it did.
     fn other<'a>(r#type: &str, line: &Line<'a>, facts: &mut Facts<'a>) -> bool;
@@ -73,26 +78,21 @@ pub(crate) trait Variant: Default + Send + Sized {
     /// See [`JsonDialect::resumed`].
     fn mark_resumed(&mut self) {}
 
-    /// Whether background tasks run, each of which ends with another `result`.
-    fn has_background_tasks(&self) -> bool {
-        false
-    }
-
     /// Pushes the usage of open messages.
     fn flush_usage(_: &mut StreamJson<Self>, _: &mut Facts<'_>) {}
 
-    /// Returns the outcome of the stream, given that of the last `result`.
-    fn finish(&mut self, outcome: Option<Verdict>, _: &End) -> Verdict {
+    /// Returns the outcome of the stream, given that of the last `result` and the error that followed it.
+    fn finish(outcome: Option<Verdict>, _last_error: Option<String>, _: &End) -> Verdict {
         outcome.unwrap_or_else(|| Verdict::of(Outcome::Incomplete))
     }
 }
 
 /// How a run ended according to a `result` line.
-pub(crate) struct RunResult {
+pub(crate) struct RunResult<'a> {
     pub(crate) outcome: Outcome,
     pub(crate) cause: Option<Cause>,
-    /// The final answer, if the run completed.
-    pub(crate) answer: Option<String>,
+    /// The final answer of a run that completed, else the error.
+    pub(crate) text: Option<Cow<'a, str>>,
 }
 
 /// Parser of stream-json.
@@ -101,6 +101,10 @@ pub(crate) struct StreamJson<V: Variant> {
     /// Current message of each agent by the tool call that started it; the main agent has none.
     pub(crate) messages: BTreeMap<Option<String>, MessageState<V::Response>>,
     pub(crate) variant: V,
+    /// Last error of a request of the main agent, which the `result` repeats.
+    pub(crate) last_error: Option<String>,
+    /// Whether tasks run in the background, each of which ends with another `result`.
+    pub(crate) has_background_tasks: bool,
     has_session: bool,
     answer: Option<String>,
     outcome: Option<Verdict>,
@@ -135,7 +139,7 @@ impl<V: Variant> JsonDialect for StreamJson<V> {
             ("user", Some(StringOr::String(_))) => {}
             ("system", _) => match wire.subtype.as_deref().unwrap_or_default() {
                 "init" => self.init(line, facts),
-                subtype => V::system(self, subtype, line, facts),
+                subtype => self.system(subtype, line, facts),
             },
             ("result" | "output", _) => match line.borrowed().and_then(json::parse::<ResultLine<'a>>) {
                 Some(result) => self.result(&result, line, facts),
@@ -154,7 +158,7 @@ impl<V: Variant> JsonDialect for StreamJson<V> {
     }
 
     fn over(&self) -> Option<bool> {
-        Some(self.outcome.is_some() && !self.variant.has_background_tasks())
+        Some(self.outcome.is_some() && !self.has_background_tasks)
     }
 
     fn end(&mut self, end: &End, facts: &mut Facts<'static>) -> Verdict {
@@ -162,7 +166,7 @@ impl<V: Variant> JsonDialect for StreamJson<V> {
         if let Some(text) = self.answer.take() {
             facts.push(Final::new(text));
         }
-        self.variant.finish(self.outcome.take(), end)
+        V::finish(self.outcome.take(), self.last_error.take(), end)
     }
 }
 
@@ -275,6 +279,29 @@ impl<V: Variant> StreamJson<V> {
         );
     }
 
+    fn system<'a>(&mut self, subtype: &str, line: &Line<'a>, facts: &mut Facts<'a>) {
+        let text = line.borrowed();
+        let data = text.and_then(json::parse::<SystemLine<'a>>).and_then(|line| line.data);
+        let Some(system) = data.or_else(|| text.and_then(json::parse)) else { return json::unrecognized(line, facts) };
+        match subtype {
+            "task_started" | "task_progress" => {
+                if let Some(message) = system.description.or(system.content).or(system.message) {
+                    facts.push(Activity::new(message));
+                }
+            }
+            "task_notification" => {
+                let status = system.status.as_deref().unwrap_or("ended").to_owned();
+                let task = system.summary.or(system.description).or(system.task_id).unwrap_or_default();
+                facts.push(Activity::new(format!("background task {status}: {}", &*task)));
+            }
+            other => {
+                if !V::system(self, other, system, facts) {
+                    facts.unrecognized(Some(Cow::Owned(format!("system:{other}"))), line);
+                }
+            }
+        }
+    }
+
     /// Pushes the session of a stream without `init`, e.g. of a lone result.
     pub(crate) fn session<'a>(&mut self, result: &ResultLine<'a>, model: Option<Str<'a>>, facts: &mut Facts<'a>) {
         if result.session_id.is_some() && !std::mem::replace(&mut self.has_session, true) {
@@ -282,11 +309,29 @@ impl<V: Variant> StreamJson<V> {
         }
     }
 
+    /// Pushes the error of a request, which is printed as a message.
+    pub(crate) fn api_error(&mut self, message: String, cause: Cause, facts: &mut Facts<'_>) {
+        let is_main = facts.parent.is_none();
+        facts.push(ErrorEvent::new(message.clone()).class(cause).fatal(is_main));
+        if is_main {
+            self.last_error = Some(message);
+        }
+    }
+
     fn result<'a>(&mut self, result: &ResultLine<'a>, line: &Line<'a>, facts: &mut Facts<'a>) {
         V::flush_usage(self, facts);
         facts.parent = None;
-        let RunResult { outcome, cause, answer } = V::result(self, result, line, facts);
-        self.answer = answer;
+        let RunResult { outcome, cause, text } = V::result(self, result, line, facts);
+        let last_error = self.last_error.take();
+        self.answer = None;
+        match text {
+            Some(answer) if outcome == Outcome::Completed => self.answer = Some(answer.into_owned()),
+            // An error is reported once.
+            Some(error) if last_error.as_deref() != Some(&*error) => {
+                facts.push(ErrorEvent::new(error).class(cause).fatal(true));
+            }
+            _ => {}
+        }
         self.turns = self.turns.saturating_add(result.num_turns.unwrap_or(0));
         self.duration_ms = self.duration_ms.saturating_add(result.duration_ms.unwrap_or(0));
         self.outcome = Some(Verdict {

@@ -163,6 +163,56 @@ pub(crate) struct Init<'a> {
     pub(crate) tools: Option<Vec<Str<'a>>>,
 }
 
+/// The details of a `system` line: its own fields, or those of [`SystemLine::data`].
+#[derive(Deserialize, Default)]
+pub(crate) struct System<'a> {
+    /// Tasks that run in the background.
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) tasks: Option<Vec<serde::de::IgnoredAny>>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) attempt: Option<u32>,
+    #[serde(default, alias = "maxRetries", deserialize_with = "json::lenient")]
+    pub(crate) max_retries: Option<u32>,
+    #[serde(default, alias = "delayMs", deserialize_with = "json::lenient")]
+    pub(crate) retry_delay_ms: Option<f64>,
+    #[serde(default, deserialize_with = "json::lenient")]
+    pub(crate) error_status: Option<u16>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) error: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) task_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) tool_use_id: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) tool_name: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) message: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) content: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) description: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) summary: Option<Str<'a>>,
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) status: Option<Str<'a>>,
+}
+
+impl System<'_> {
+    /// Delay before a retry. It may be fractional.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(crate) fn delay_ms(&self) -> Option<u64> {
+        // A float cast saturates, so nonsense stays in range.
+        self.retry_delay_ms.map(|millis| millis.max(0.0) as u64)
+    }
+}
+
+/// A `system` line that has its details in an object.
+#[derive(Deserialize)]
+pub(crate) struct SystemLine<'a> {
+    #[serde(borrow, default, deserialize_with = "json::lenient")]
+    pub(crate) data: Option<System<'a>>,
+}
+
 /// A `result` line, without the fields of a single agent.
 #[derive(Deserialize)]
 pub(crate) struct ResultLine<'a> {

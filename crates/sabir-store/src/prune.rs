@@ -42,7 +42,9 @@ pub fn stored(home: &Home) -> io::Result<Vec<Stored>> {
             Err(error) => return Err(error),
         }
     }
-    all.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.folder.id().cmp(a.folder.id())));
+    // The clock of a file system is coarse: of runs of one id, the later segments are newer.
+    let key = |run: &Stored| (run.written, run.folder.span().map(|span| span.first));
+    all.sort_by(|a, b| key(b).cmp(&key(a)).then_with(|| b.folder.id().cmp(a.folder.id())));
     Ok(all)
 }
 

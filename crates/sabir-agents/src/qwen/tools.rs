@@ -6,9 +6,9 @@ use sabir_core::dialect::Facts;
 use sabir_core::event::{Permission, Plan, ToolEnd, ToolKind, ToolStart, ToolStatus};
 use serde_json::value::RawValue;
 
+use super::wire::Denial;
 use crate::family::anthropic::tools::{content_text, plan};
 use crate::family::anthropic::wire::Block;
-use super::wire::Denial;
 
 pub(super) fn tool_start<'a>(block: Block<'a>, facts: &mut Facts<'a>) {
     let name: Cow<'a, str> = block.name.map(Cow::from).unwrap_or_default();

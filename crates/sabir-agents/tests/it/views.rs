@@ -2,12 +2,15 @@
 //!
 //! `SABIR_UPDATE=1` rewrites the expected files; read the diff.
 
-use std::fs;
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sabir_core::event::{Activity, Cause, Change, ErrorEvent, EventKind, Exited, FileChange, Final, Outcome, Permission, PermissionOption, Plan, PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope};
+use sabir_core::event::{
+    Activity, Cause, Change, ErrorEvent, EventKind, Exited, FileChange, Final, Outcome, Permission, PermissionOption, Plan,
+    PlanItem, PlanStatus, Retry, TextDelta, ThinkingDelta, ToolStatus, ToolUpdate, TurnEnd, TurnStart, Unrecognized, UsageScope,
+};
 use sabir_core::export::Options;
 use sabir_test_support::snapshot;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! OpenCode (`opencode`).
 //!
 //! `run --format json` prints parts of messages once they are complete. The server streams every change of every session
-//! as server-sent events. Sessions are stored in a database. All three have the same parts ([`crate::family::opencode`]).
+//! as server-sent events. Sessions are stored in a database. All three have the same parts (`family::opencode`).
 
 mod command;
 mod server;

@@ -181,7 +181,7 @@ test("Back and reload keep filters, search, rows and the place", async () => {
   const list = await top();
   assert.ok(list > 1000, `${list}`);
   const isAsItWas = async () => {
-    await page.waitForFunction((list) => Math.abs(document.querySelector(".runs-box").scrollTop - list) < 2, list);
+    await page.waitForFunction((list) => Math.abs(document.querySelector(".runs-box")?.scrollTop - list) < 2, list);
     assert.deepEqual([await page.getByLabel("Agent").inputValue(), await page.getByLabel("Status").inputValue(), await page.getByRole("searchbox").inputValue()], ["pi", "success", "apples"]);
     assert.ok(await link.isVisible());
   };
